@@ -59,9 +59,7 @@ def errors(
 ) -> list[float]:
     """Operator norm errors; repetition r has the same records whatever the estimator."""
     truth = model_1(p)
-    estimator = ThresholdedCovariance(
-        rule=rule, threshold="adaptive", constant=constant, store_precision=False, **options
-    )
+    estimator = ThresholdedCovariance(rule=rule, threshold="adaptive", constant=constant, **options)
     found = []
     for run in range(runs):
         X = gaussian_records(truth, N_RECORDS, random_state=run)

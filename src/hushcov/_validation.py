@@ -15,6 +15,19 @@ from hushcov.exceptions import ParameterError
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
+LARGEST_EPSILON = 10.0
+#: Share of the budget that counts complete records.
+OF_COMPLETE = 0.005
+#: Why a budget has its range, in plain words.
+BUDGET_WORDS = (
+    "it is the privacy budget. Odds of a guess about one person may grow by a factor of e^epsilon: "
+    "2.7 at 1, which is usual, 20 at 3, 22,000 at 10, the most allowed, which protects hardly "
+    "anybody."
+)
+DELTA_WORDS = (
+    "it is about the chance that the promise fails for somebody. Choose it well below 1 / "
+    "records, such as 1e-6 for 100,000 records."
+)
 #: Libraries of data frames that are supported.
 LIBRARIES = ("pandas", "polars")
 

@@ -7,7 +7,13 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
-from hushcov._validation import check_integer, check_real
+from hushcov._validation import (
+    BUDGET_WORDS,
+    DELTA_WORDS,
+    LARGEST_EPSILON,
+    check_integer,
+    check_real,
+)
 from hushcov.calibration import calibrate_zcdp, full_budget, largest_mu
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
@@ -20,21 +26,8 @@ if TYPE_CHECKING:
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
-LARGEST_EPSILON = 10.0
 LARGEST_FEATURES = 10**9
-#: Share of the budget that counts complete records.
-OF_COMPLETE = 0.005
 _LEAST_LEFT = 1e-3  # of a budget, for plans that could not be run
-#: Why a budget has its range, in plain words.
-BUDGET_WORDS = (
-    "it is the privacy budget. Odds of a guess about one person may grow by a factor of e^epsilon: "
-    "2.7 at 1, which is usual, 20 at 3, 22,000 at 10, the most allowed, which protects hardly "
-    "anybody."
-)
-DELTA_WORDS = (
-    "it is about the chance that the promise fails for somebody. Choose it well below 1 / "
-    "records, such as 1e-6 for 100,000 records."
-)
 _PAPER_WORDS = f"the paper's mechanism is proved up to 1, the others run up to 10; {BUDGET_WORDS}"
 
 

@@ -14,9 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov._validation import (
+    BUDGET_WORDS,
+    DELTA_WORDS,
+    LARGEST_EPSILON,
+    OF_COMPLETE,
+    check_choice,
+    check_integer,
+    check_real,
+    shown,
+)
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON, OF_COMPLETE
 from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: What may be estimated: the covariance of rows, or of the means of units that have several.

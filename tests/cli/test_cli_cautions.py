@@ -65,27 +65,6 @@ def test_a_hopeless_fit_is_refused_before_its_charge(run, ledger, few):
     assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--allow", "hopeless").stdout)
 
 
-def test_insisting_keeps_the_words_everywhere(run, few):
-    result = run("fit", few, *PUBLIC, "--allow", "hopeless", "-o", "out", "--json")
-    assert result.exit_code == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert told["hopeless"] is True
-    assert told["typical_error"] >= 1
-    found = told["warnings"]
-    assert len(found) == 2  # of the scales, too
-    assert found[1].startswith(HOPELESS)
-    assert words(result.stderr).count(f"WARNING: {HOPELESS}") == 1
-    assert json.loads(Path("out/release.json").read_text())["warnings"] == found
-    assert f"WARNING: {HOPELESS}" in words(run("show", "out").stdout)
-    assert json.loads(run("show", "out", "--json").stdout)["warnings"] == found
-    shown = run("report", "out", "-o", "again.html")
-    assert f"WARNING: {HOPELESS}" in words(shown.stdout)
-    assert json.loads(run("report", "out", "--json").stdout)["warnings"] == found
-    for page in ("out/report.html", "again.html"):
-        banner = f"<strong>WARNING.</strong> {HOPELESS}"
-        assert Path(page).read_text().count(banner) == 1
-
-
 def test_plans_say_it_for_each_number_of_records(run):
     options = ("plan", "--features", 20, *PUBLIC, "--records", 5)
     assert f"WARNING: {HOPELESS}" in words(run(*options).stdout)
@@ -153,42 +132,11 @@ def test_a_dry_run_says_what_the_charge_leaves(run, ledger, enough):
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "options"),
-    [
-        *((2, ("--delta", 0.01)), (7, ("--epsilon", 9)), (6, ("-o", "taken"))),
-        *((6, ("--ledger", "none.db")), (3, ("--records", 7))),
-    ],
-)
-def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options):
-    Path("taken").mkdir()
-    Path("taken/notes.txt").write_text("mine")
-    line = {}
-    for mode in ((), ("--dry-run",)):
-        result = run("fit", unread, *PUBLIC, *LEDGER, *options, *mode)
-        assert result.exit_code == code, result.stderr
-        line[mode] = result.stderr
-    assert line[()] == line["--dry-run",]
-    assert ledger.history("people") == ()
-
-
 def charged(receipt):
     return (
         f"Dataset {receipt.dataset!r} in the ledger budget.db was charged epsilon 1 and delta 1e-6 "
         "before any record was read, as release 1: that stands."
     )
-
-
-def test_bad_records_say_what_was_charged(run, ledger):
-    X = np.ones((4_000, 3))
-    X[17, 1] = np.nan
-    np.save("bad.npy", X)
-    result = run("fit", "bad.npy", *PUBLIC, *LEDGER, "--no-nulls")
-    assert result.exit_code == 3
-    (receipt,) = ledger.history("people")
-    assert result.stderr.endswith(f"{charged(receipt)} No estimate was released.\n")
-    assert result.stderr.count("\n") == 1
-    assert names() == ["bad.npy", "budget.db"]
 
 
 def test_a_full_disk_says_what_was_charged_and_that_nothing_was_written(
@@ -204,9 +152,3 @@ def test_a_full_disk_says_what_was_charged_and_that_nothing_was_written(
     assert "No space left" in result.stderr
     assert result.stderr.endswith(f"{charged(receipt)} No estimate was released.\n")
     assert names() == ["budget.db", "enough.npy"]
-
-
-def test_without_a_ledger_nothing_is_said_of_one(run, unread):
-    result = run("fit", unread, *PUBLIC)
-    assert result.exit_code == 130
-    assert result.stderr.splitlines()[-1] == "hushcov: interrupted"

@@ -52,14 +52,6 @@ def test_a_codebook_makes_one_hot_columns_and_bounds(run, file):
     assert release.making.unresolved == ()  # 0.2 % of the records are from NY
 
 
-def test_a_codebook_may_have_names_in_another_case(run, tmp_path):
-    (tmp_path / "codebook.csv").write_text(BOOK.replace("age,0", "AGE,0").replace("state", "State"))
-    fit(run, "survey.csv", "-o", "release")
-    release = read_release("release").release
-    assert release.column_names == NAMES
-    assert release.making.bounds == ((0, 120), (0, 1), (0, 1), (0, 1), (None, None))
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

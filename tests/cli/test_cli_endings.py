@@ -89,16 +89,6 @@ def test_a_signal_ends_in_order(name, moment):
 
 
 @pytest.mark.slow
-def test_signals_while_it_is_ending_change_nothing():
-    writing = ("files, '_fill', 'after'", "[signal.SIGTERM]")
-    again = ("files.Path, 'rmdir', 'before'", "[signal.SIGTERM, signal.SIGINT]")
-    result = fit(writing, again)
-    assert result.returncode == 143
-    assert CHARGED in result.stderr
-    assert folders() == []
-
-
-@pytest.mark.slow
 def test_a_signal_after_the_release_says_where_it_is():
     result = fit(("files, '_move', 'after'", "[signal.SIGTERM]"))
     assert result.returncode == 143
@@ -136,13 +126,3 @@ def test_messages_that_nobody_reads_do_not_cost_the_release():
     os.close(write)
     assert result.returncode == 0
     assert Path("a/out/release.json").exists()
-
-
-@pytest.mark.slow
-def test_a_full_disk_behind_the_output():
-    if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full here")
-    with open("/dev/full", "w") as full:
-        result = fit(stdout=full)
-    assert result.returncode == 6
-    assert result.stderr.count("\n") == 1

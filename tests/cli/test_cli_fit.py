@@ -12,10 +12,8 @@ from command_line import words
 from hushcov import PrivateSparseCovariance
 from hushcov._words import number
 from hushcov.cli import fit
-from hushcov.estimators import answering
-from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.exceptions import MissingPackageError
 from hushcov.fit import mechanisms, predicted
-from hushcov.kernel.records.base import Records
 from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
@@ -119,37 +117,6 @@ def test_the_announcement_says_what_and_what_to_expect(run, data, known):
     assert "of 15 pairs were released" in after
 
 
-def test_what_is_known_is_used(run, data):
-    np.save("scales.npy", SCALES)
-    np.save("centred.npy", np.load(data) - 123.456)
-    options = ("--known-mean", "--feature-scale", "scales.npy", "--json")
-    result = run("fit", "centred.npy", *PUBLIC, *options)
-    found = json.loads(result.stdout)
-    known = _forecasts(assume_centered=True, feature_scale=SCALES)["adaptive"]
-    assert (found["n_records"], found["known_mean"]) == (4_001, True)
-    assert found["typical_error"] == known.typical_error < _forecasts()["adaptive"].typical_error
-    assert _released("centred-release")["feature_scale"] == SCALES.tolist()
-    text = words(result.stderr)
-    assert "scales, mean zero not known" in text
-    run("fit", data, *PUBLIC, "--feature-scale", 2.5)
-    assert _released()["feature_scale"] == [2.5] * 6
-
-
-def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
-    class Unreadable(Records):
-        n_records, n_features = 4_001, 6
-
-        def _blocks(self):
-            raise DataError("records were read")
-
-    monkeypatch.setattr("hushcov.tables.sources.open_records", lambda file, **_: Unreadable())
-    result = run("fit", data, *PUBLIC)
-    assert result.exit_code == 3
-    assert result.stderr.startswith("hushcov: error: records were read There is no ledger")
-    assert "expected error about" in words(result.stdout)
-    assert not Path("x-release").exists()
-
-
 def test_json_is_alone_on_standard_output(run, data):
     result = run("fit", data, *PUBLIC, "--json")
     found = json.loads(result.stdout)
@@ -224,24 +191,6 @@ def test_no_picture_table_or_page_costs_the_release(run, data, monkeypatch):
     assert run("show", "out").exit_code == 0
 
 
-def test_an_estimate_that_fails_costs_no_release(refused, data, monkeypatch):
-    """The integers are released before the estimate is computed from them."""
-
-    def failing(_):
-        raise MemoryError
-
-    monkeypatch.setattr(answering, "estimate", failing)
-    Ledger("budget.db").open_dataset("people", 4.0, 1e-4)
-    charged = ("--ledger", "budget.db", "--dataset", "people")
-    said = refused(5, "fit", data, *PUBLIC, *charged, "-o", "out")
-    assert "more memory. Dataset 'people' in the ledger budget.db was charged" in said
-    assert said.strip().endswith("The release is in out/.")
-    assert Release.read("out").guarantee.epsilon == 1
-    said = refused(5, "fit", data, *PUBLIC, "-o", "again")
-    assert said.strip().endswith("The release is in again/.")
-    assert Release.read("again").guarantee.epsilon == 1
-
-
 @pytest.mark.parametrize(
     ("options", "start"),
     [
@@ -273,17 +222,6 @@ def test_options_that_do_not_go_together_or_are_out_of_range(refused, data, opti
     Path("frequencies.toml").write_text('frequencies = "x.npy"\n')
     assert refused(2, "fit", data, *PUBLIC, *options).startswith(start)
     assert not Path("x-release").exists()
-
-
-def test_other_refusals(refused, data):
-    fit = ("fit", data, *PUBLIC)
-    line = refused(6, *fit, "--feature-scale", "nowhere.npy")
-    assert line.startswith("nowhere.npy: No such file or directory")
-    assert "too small" in refused(4, *fit, "--epsilon", 1e-14, "--delta", 1e-60)
-    assert "Missing argument 'DATA'" in refused(2, "fit")
-    line = refused(2, "fit", data)
-    assert line.startswith("--epsilon and --delta are required: how much privacy. --epsilon 1 and")
-    assert f"'hushcov start {data}' asks for all of it" in line
 
 
 def _save(path: Path, array) -> None:
@@ -346,44 +284,6 @@ def scaled(tmp_path):
     return tmp_path / "x.npy"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=() if each == "separate" else pytest.mark.slow) for each in PEERS],
-)
-def test_a_release_by_a_peer(run, scaled, name):
-    """A fit, its dry run, and every command that reads the folder."""
-    options = (
-        scaled,
-        *OF_PEERS,
-        "--mechanism",
-        name,
-        "--feature-scale",
-        SCALE,
-        "--known-mean",
-        "--json",
-    )
-    planned = json.loads(run("fit", *options, "--dry-run").stdout)
-    result = run("fit", *options)
-    assert result.exit_code == 0, result.stderr
-    assert f"expected error not predicted for {name}" in words(result.stderr)
-    assert f"{name}, as you chose; predicted errors of others: " in words(result.stderr)
-    found = json.loads(result.stdout)
-    assert found["mechanism"] == planned["mechanism"] == name
-    for key in ("epsilon", "delta", "private", "preconditions"):
-        assert found["guarantee"][key] == planned["guarantee"][key]
-    spent = [each["guarantee"]["transcript_epsilon"] for each in (planned, found)]
-    assert spent == pytest.approx([1.0, 1.0], rel=1e-5, abs=0)
-    for unknown in ("predicted_error", "typical_error", "detection_limit", "hopeless"):
-        assert found[unknown] is planned[unknown] is None
-    assert {each["mechanism"] for each in found["forecasts"]} <= set(predicted())
-    estimate = np.load("x-release/covariance.npy")
-    assert np.linalg.norm(estimate - PEER_TRUTH, 2) < 0.5 * np.linalg.norm(PEER_TRUTH, 2)
-    shown = run("show", "x-release")
-    assert f"mechanism {name} " in words(shown.stdout)
-    assert run("report", "x-release", "-o", "page.html").exit_code == 0
-    assert Path("page.html").read_text() == Path("x-release/report.html").read_text()
-
-
 @pytest.mark.parametrize("name", PURE)
 def test_a_guarantee_without_a_delta(run, refused, scaled, name):
     """What is announced, charged and shown is pure, and what needs a delta is refused."""
@@ -406,11 +306,3 @@ def test_a_guarantee_without_a_delta(run, refused, scaled, name):
     assert Release.read("out").making.dataset == "people"
     assert Ledger("budget.db").statement("people").spent().delta == 0
     assert promise in words(run("show", "out").stdout)
-
-
-def test_many_features_take_long(run, tmp_path):
-    """A mechanism that says so takes minutes; that is announced."""
-    np.save(tmp_path / "wide.npy", np.zeros((10, 201)))
-    options = ("--mechanism", "eigen-sampling", "--feature-scale", 1, "--known-mean", "--dry-run")
-    result = run("fit", "wide.npy", *OF_PEERS, *options)
-    assert "time long, with more than 200 features: " in words(result.stdout)

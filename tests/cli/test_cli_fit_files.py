@@ -1,7 +1,6 @@
 """`hushcov fit` on files of named columns, with nulls, on a cluster, and at size."""
 
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from pyarrow import csv, parquet
 from scipy import sparse
 
 from command_line import in_settings, words
-from hushcov._words import memory
-from hushcov.cli import files
 from hushcov.cli import plan as plan_command
 from hushcov.estimators import scaled
 from hushcov.fit import fit_memory, registry
@@ -81,20 +78,6 @@ def test_columns_and_nulls(run, visits, source):
     assert f"about {complete['released']:,} of 4,000 records" in words(shown.stdout)
     page = Path("visits-release/report.html").read_text()
     assert f"about {complete['released']:,} of 4,000" in page
-
-
-def test_arrays_with_missing_values(run):
-    rows = gaussian_records(TRUTH, 4_000)
-    rows[::10, 1] = np.nan
-    np.save("x.npy", rows)
-    line = run("fit", "x.npy", *PUBLIC, "--no-nulls").stderr
-    assert "unless --no-nulls says that there are none" in line
-    assert "without removing records" in line
-    result = run("fit", "x.npy", *PUBLIC, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["n_records"] == 4_000
-    estimate = np.load("x-release/covariance.npy")
-    assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
 
 
 def test_text_files_of_many_kinds(run):
@@ -236,41 +219,6 @@ def test_a_real_scheduler(run, visits, table):
         distributed.get_client()
 
 
-def test_without_the_package_for_clusters(refused, visits, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with files.opened(visits, columns="age", scheduler=None) as records:
-        assert records.n_records == 4_000
-    line = refused(
-        6, "fit", "visits", *PUBLIC, "--columns", "age", *in_settings(scheduler="tcp://x:1")
-    )
-    assert "pip install 'hushcov[dask]'" in line
-
-
-BUDGET = ("--epsilon", 1, "--delta", 1e-6)
-
-
-def test_all_bad_columns_are_named_at_once(refused, tmp_path):
-    (tmp_path / "x.csv").write_text("age,pulse,city,name\n1,2,a,b\n3,4,c,d\n")
-    line = refused(3, "fit", "x.csv", *BUDGET, "--columns", "age,age,plse,city,name")
-    assert "column 'age' more than once" in line
-    assert "column 'plse', got none of that name: did you mean 'pulse'?" in line
-    assert "columns 'city', 'name' have type text" in line
-
-
-def test_plan_and_fit_say_the_same_memory(run, tmp_path):
-    rows = np.random.default_rng(0).normal(size=(4_000, 3))
-    np.save(tmp_path / "x.npy", rows)
-    (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in rows))
-    size = ("--records", 4_000, "--features", 3)
-    (plan,) = json.loads(run("plan", *size, *BUDGET, "--json").stdout)["plans"]
-    dry = (*BUDGET, "--dry-run", "--json")
-    fits = [json.loads(run("fit", file, *dry).stdout) for file in ("x.npy", "x.csv")]
-    assert fits[0]["predicted_memory_bytes"] == plan["memory_bytes"]
-    said = " ".join(run("fit", "x.csv", *BUDGET, "--dry-run").stdout.split())
-    assert f"{memory(plan['memory_bytes'])} for the fit and" in said
-    assert fits[1]["predicted_memory_bytes"] > plan["memory_bytes"]
-
-
 @pytest.fixture
 def data(tmp_path):
     np.save(tmp_path / "x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
@@ -300,14 +248,6 @@ def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many)
     assert shown["largest_pairs"]
     again = run("fit", data, *PUBLIC, "-o", "out")
     assert again.exit_code == 6
-
-
-def test_only_releases_of_pairs_are_run_with_many_features(run, refused, data, many):
-    assert json.loads(run("fit", data, *PUBLIC, "--json").stdout)["mechanism"] == "adaptive"
-    chosen = ("--mechanism", "screened", "-o", "a", "--json")
-    assert json.loads(run("fit", data, *PUBLIC, *chosen).stdout)["mechanism"] == "screened"
-    message = refused(2, "fit", data, *PUBLIC, "--mechanism", "gaussian", "-o", "b")
-    assert "sparse output" in message
 
 
 def test_memory_and_devices(run, refused, data, monkeypatch):

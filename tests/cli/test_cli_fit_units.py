@@ -1,7 +1,6 @@
 """`hushcov fit` and `plan` for units, removed records and weights: nothing private gets out."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from pyarrow import csv, feather, parquet
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
 from hushcov.fit import counting
-from hushcov.fit.counting import Counting
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 
@@ -84,15 +82,6 @@ def test_means_of_units(run, visits):
     assert found["estimand"] == "unit-means"
 
 
-def test_columns_and_text_files(run, tmp_path):
-    owned = pa.Table.from_pandas(table(), preserve_index=False)
-    csv.write_csv(owned, tmp_path / "visits.csv")
-    asked = ("--unit", "patient_id", "--columns", "age,height", "--max-rows-per-unit", 2)
-    found, result = fit(run, tmp_path / "visits.csv", *asked)
-    assert found["n_features"] == 2
-    check_silent(result, tmp_path, tmp_path / "visits.csv")
-
-
 def test_add_remove(run, tmp_path):
     np.save(tmp_path / "rows.npy", table().drop(columns=["patient_id", "w"]).to_numpy())
     found, _ = fit(run, "rows.npy", "--neighbours", "add-remove")
@@ -100,21 +89,6 @@ def test_add_remove(run, tmp_path):
     assert found["neighbours"] == "add-remove"
     assert found["counted"]["max_rows_per_unit"] == 1
     assert abs(found["n_records"] - N) < 30 * found["counted"]["noise_sd"]
-
-
-def test_weights_are_no_feature(run, tmp_path):
-    weighted = pa.Table.from_pandas(table().drop(columns="patient_id"), preserve_index=False)
-    parquet.write_table(weighted, tmp_path / "survey.parquet")
-    found, _ = fit(run, "survey.parquet", "--weight", "w=2")
-    assert found["n_features"] == 3
-    assert found["guarantee"]["rows_per_unit"] == 16
-
-
-def test_positions_in_files_without_names(run, tmp_path):
-    whole = table(np.arange(N) // 3).drop(columns="w").to_numpy()
-    np.save(tmp_path / "visits.npy", whole)
-    found, _ = fit(run, "visits.npy", "--unit", 3, "--max-rows-per-unit", 3)
-    assert found["n_features"] == 3
 
 
 def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
@@ -134,15 +108,6 @@ def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, vis
     assert "epsilon 0.0003 is spent" in result.stderr
     assert "Nothing was read" not in result.stderr
     assert not Path("visits-release").exists()
-
-
-@pytest.mark.parametrize("noise", [-(10**6), 10**6])
-def test_counts_far_from_the_truth_end_in_words(run, visits, monkeypatch, noise):
-    monkeypatch.setattr("hushcov.kernel.session.discrete_laplace", lambda _, __, n: [noise] * n)
-    asked = ("--unit", "patient_id", "--max-rows-per-unit", 4, *PUBLIC)
-    result = run("fit", visits, *asked)
-    assert result.exit_code in (0, 3, 8)  # few of so many records are complete
-    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -205,7 +170,6 @@ SIZE, NAMES = 3_000, ("age", "pulse", "height")
 ROWS = np.random.default_rng(8).standard_normal((SIZE + 1, 3))
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 REMOVED = (*BUDGET, "--neighbours", "add-remove")
-INSIST = ("--allow", "hopeless", "--allow", "large-delta")
 
 
 def write(path, rows, **layout):
@@ -219,57 +183,6 @@ def write(path, rows, **layout):
     else:
         np.save(path, rows)
     return path.name
-
-
-LAYOUTS = (
-    {},
-    {"row_group_size": 100},
-    {"row_group_size": 700, "use_dictionary": False},
-    {"use_dictionary": True, "compression": "none", "data_page_size": 2**10},
-)
-
-
-FORMATS = [
-    *("x.csv", "x.parquet"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("x.feather", "x.npy")),
-]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
-    "asked", [(*REMOVED, "--records", SIZE), BUDGET], ids=["removed", "replaced"]
-)
-def test_a_dry_run_is_the_same_for_neighbours_in_any_layout(run, tmp_path, name, asked):
-    other = ROWS[:SIZE].copy()
-    other[7] = 1e6
-    tables = [ROWS[:SIZE], other]
-    if asked != BUDGET:
-        tables += [ROWS, ROWS[: SIZE - 1], ROWS[:1], ROWS[:0]]
-    said = set()
-    for rows in tables:
-        for layout in LAYOUTS if name != "x.npy" else ({},):
-            write(tmp_path / name, rows, **layout)
-            for form in ((), ("--json",)):
-                result = run("fit", name, *asked, "--dry-run", *form)
-                assert result.exit_code == 0, result.output
-                said.add((form, result.stdout, result.stderr))
-    assert len(said) == 2
-
-
-def test_what_a_fit_predicts_follows_the_released_number_alone(run, tmp_path, monkeypatch):
-    number = Counting.number
-    monkeypatch.setattr(Counting, "number", lambda *args: replace(number(*args), released=SIZE + 5))
-    found = []
-    for place, (rows, layout) in enumerate(zip((ROWS, ROWS[:SIZE]), LAYOUTS[1:], strict=False)):
-        write(tmp_path / "x.parquet", rows, **layout)
-        result = run("fit", "x.parquet", *REMOVED, "-o", f"out{place}", "--json")
-        assert result.exit_code == 0, result.output
-        found.append(json.loads(result.stdout))
-    known = ("n_records", "predicted_memory_bytes", "counted", "forecasts")
-    for name in known:
-        assert found[0][name] == found[1][name]
-    assert not any("peak" in name for name in found[0])
-    assert "in use" not in result.stderr
 
 
 def test_a_bar_does_not_say_how_many_rows_there_are(monkeypatch, capsys):
@@ -300,24 +213,3 @@ def test_a_fit_asks_for_such_a_bar(run, tmp_path, monkeypatch, public):
     name = write(tmp_path / "x.npy", ROWS)
     assert run("fit", name, *(BUDGET if public else REMOVED)).exit_code == 0
     assert asked == [{"count_is_public": public}]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_table_without_records_is_released_like_one_of_one(run, refused, tmp_path, name):
-    for rows in (ROWS[:0], ROWS[:1]):
-        write(tmp_path / name, rows)
-        result = run("fit", name, *REMOVED, *INSIST, "-o", f"out{len(rows)}")
-        assert result.exit_code == 0, result.output
-    write(tmp_path / name, ROWS[:0])
-    assert "at least 1 record" in refused(3, "fit", name, *BUDGET, *INSIST)
-
-
-def test_what_is_refused_after_the_count_says_that_it_is_paid(refused, run, tmp_path):
-    rows = ROWS.copy()
-    rows[5, 1] = np.nan
-    name = write(tmp_path / "x.npy", rows)
-    result = run("fit", name, *REMOVED, "--no-nulls")
-    assert result.exit_code == 3
-    line = result.stderr.splitlines()[-1]
-    assert "its epsilon of 0.02 is spent" in line
-    assert "nothing was charged" not in line.casefold()

@@ -95,26 +95,6 @@ def test_fit_refuses(refused, data, words, message):
     assert not (data.parent / "x-release").exists()
 
 
-def test_a_plan_compares_what_can_be_told(run):
-    words = ("plan", "--features", 200, *BUDGET, "--bandwidth", 2)
-    result = run(*words, "--records", 30_000)
-    said = " ".join(result.stdout.split())
-    assert "200 features, pairs at most 2 columns apart, epsilon 2" in said
-    assert "397 of them, of 19,900 pairs; all others are taken for zero" in said
-    assert "The design of candidates" in said
-    assert "adaptive" not in said
-    found = json.loads(run(*words, "--records", 30_000, "--json").stdout)
-    assert found["mechanisms"] == ["candidates", "screened", "gaussian"]
-    assert found["row_sparsity"] == 5
-    target = ("--target-error", 0.1, "--mechanism", "candidates", "--records", 30_000, "--json")
-    assert set(json.loads(run(*words, *target).stdout)["smallest_records"]) == {"candidates"}
-    unknown = ("plan", "--features", 200, *BUDGET, "--row-sparsity", 5, "--mechanism", "screened")
-    other = json.loads(run(*unknown, "--records", 30_000, "--json").stdout)
-    (row,), (before,) = found["plans"], other["plans"]
-    (screened,) = (each for each in row["forecasts"] if each["mechanism"] == "screened")
-    assert screened["typical_error"] < before["forecasts"][0]["typical_error"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -196,26 +176,3 @@ def test_what_means_nothing_for_genotypes_is_refused(run, cohort, tmp_path, opti
     found = run("fit", cohort / "cohort.bed", *usual, *options)
     assert found.exit_code != 0
     assert words in " ".join(found.output.split())
-
-
-def test_windows_by_position_are_for_genotypes(run, cohort, tmp_path):
-    options = ("--bandwidth", "5bp", *OF_FIVE, "-o", tmp_path / "r")
-    found = run("fit", cohort / "cohort.bed", *options, "--dry-run", "--json")
-    assert found.exit_code == 0, found.output
-    found = run("fit", cohort / "cohort.npy", *options)
-    assert found.exit_code == 2
-    assert "--bandwidth must be a number of columns without" in " ".join(found.output.split())
-
-
-def test_noise_is_planned_for(run, cohort):
-    arguments = ["plan", "--mechanism", "genotypes", "--features", 1000000, "--bandwidth", 20]
-    found = run(*arguments, *OF_FIVE, "--records", 100000, "--json")
-    assert found.exit_code == 0, found.output
-    (plan,) = json.loads(found.stdout)["plans"]
-    mu = plan["value_mu"]
-    assert plan["noise"] == pytest.approx(1.5 * 2 * np.sqrt(20.99979e6) / (1e5 * mu), rel=1e-3)
-    table = run(*arguments, *OF_FIVE)
-    assert "noise of r" in table.output
-    refused = run(*arguments, *OF_FIVE, "--row-sparsity", 5)
-    assert refused.exit_code != 0
-    assert "--row-sparsity means nothing" in refused.output

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Guarantee
+from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian
 from hushcov.ledger import Ledger
 
 PEOPLE = ("--dataset", "people")
@@ -72,31 +72,6 @@ def test_whom_a_budget_protects(run, tmp_path):
     assert run("ledger", "init", "visits.db", *BUDGET).exit_code != 0  # another promise
     assert run("ledger", "init", "other.db", *BUDGET, "--unit", "").exit_code != 0
     assert not (tmp_path / "other.db").exists()
-
-
-@pytest.mark.parametrize(
-    ("special", "words"),
-    [
-        ({"adjacency": "add-remove-one"}, "counted twice: for one"),
-        ({"private": False}, "(seeded: not private)"),
-    ],
-)
-def test_show_marks_converted_and_seeded_releases(run, ledger, special, words):
-    released = {"epsilon": 0.1, "delta": 1e-6, "transcript_epsilon": 0.1, "transcript_delta": 0.0}
-    released |= {"numerical_delta": 0.0, "method": "x", "preconditions": ()}
-    ledger.charge("people", Guarantee(**released, events=(Gaussian(0.01),), **special), label="x")
-    text = _words(run("ledger", "show", "budget.db"))
-    assert "for replacing any one record" in text
-    assert words in text
-
-
-@pytest.mark.parametrize("width", [60, 120])
-def test_reads_well_in_a_pipe(run, ledger, monkeypatch, width):
-    ledger.charge("people", Gaussian(0.1), label="a label that is rather long " * 5 + "indeed")
-    monkeypatch.setenv("COLUMNS", str(width))
-    lines = run("ledger", "show", "budget.db").stdout.splitlines()
-    assert max(map(len, lines)) <= min(width, 100)
-    assert not [line for line in lines if line != line.rstrip() or "\x1b" in line]
 
 
 def test_over_budget_is_7(refused, ledger):

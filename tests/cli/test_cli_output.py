@@ -1,15 +1,10 @@
 """How numbers are written, and correlations read off a release."""
 
-import itertools
-
 import numpy as np
 import pytest
-from rich.progress import Progress
 
-from hushcov._words import count, counted, exact, noise_level, number
-from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
-from hushcov.cli.plan import expected_facts
-from hushcov.fit import COMPARED_MODELS, Forecast
+from hushcov._words import number
+from hushcov.cli.output import busy, steps, watched
 from hushcov.release.view import ShownPair
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
@@ -27,23 +22,6 @@ from hushcov.text.rows import pair_table
 )
 def test_numbers_have_few_digits(value, digits, text):
     assert number(value, digits) == text
-
-
-def test_counts_and_what_will_be_found_in_words():
-    assert (count(9_999_999), count(10_000_000)) == ("9,999,999", "1e7")
-    assert exact(53_338_474_066) == "53,338,474,066 (about 5.33e10)"
-    assert (counted(1, "record"), counted(2000, "record")) == ("1 record", "2,000 records")
-    assert counted(0, "pair") == "0 pairs"
-
-    def words(mechanism: str, limit: float | None) -> str:
-        found = Forecast(mechanism, dict.fromkeys(COMPARED_MODELS, 0.1), limit)
-        return dict(expected_facts(found))["will find"]
-
-    assert words("screened", 0.0444).startswith("correlations of 0.044 or more, nine times out of")
-    assert words("screened", 1.0).startswith("no correlation reliably")
-    for mechanism in ("screened", "gaussian-threshold", "gaussian", "multiscale"):
-        assert words(mechanism, None).startswith("no prediction: ")
-    assert noise_level(0.0123, 10_000).endswith("sampling error alone has 0.01")
 
 
 def _cells(table) -> list[list[str]]:
@@ -87,13 +65,6 @@ def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
     assert line == "hushcov: reading records, pass 1: 0 % done"
 
 
-def test_other_tests_see_no_progress_however_slow_the_computer_is(monkeypatch, capsys):
-    monkeypatch.setattr("hushcov.cli.output.time.monotonic", itertools.count(0, 3600).__next__)
-    with steps(1) as step:
-        step("one")
-    assert capsys.readouterr().err == ""
-
-
 def test_progress_counts_every_row_of_every_pass(capsys):
     seen: list[object] = []
     records = WatchedRecords(
@@ -112,39 +83,3 @@ def test_progress_counts_every_row_of_every_pass(capsys):
     with busy("working") as say:
         say("still working")
     assert capsys.readouterr() == ("", "")
-
-
-def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    with steps(2) as step:
-        step("first")
-        step("second")
-    with busy("working"):
-        pass
-    with watched(ArrayRecords(np.ones((5_000, 3)), block_rows=10)) as records:
-        for _ in range(2):
-            records.map_sum(lambda block: np.array([len(block)]))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "second" in err
-    assert "1/2" in err
-    assert "working" in err
-    assert "reading records, pass 2" in err
-    assert "rows/s" in err
-
-
-def test_the_bar_shows_rows_a_second():
-    clock = iter(range(100))
-    column = _RowsPerSecond()
-    bar = Progress(column, get_time=lambda: float(next(clock)), disable=True)
-    bar.add_task("", total=10_000)
-    task = bar.tasks[0]
-    assert column.render(task).plain == ""
-    bar.update(task.id, completed=1_000)
-    bar.update(task.id, completed=5_000)
-    shown = column.render(task).plain
-    assert shown == f"{task.speed:,.0f} rows/s"
-    assert 100 < task.speed < 5_000
-    bar.reset(task.id)
-    assert column.render(task).plain == ""

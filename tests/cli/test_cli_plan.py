@@ -4,8 +4,6 @@ Most runs use forecasts with a known answer, errors proportional to 1 / n.
 """
 
 import json
-import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,20 +11,13 @@ import pytest
 from command_line import words
 from hushcov import PrivateSparseCovariance
 from hushcov import fit as planning
-from hushcov.cli.plan import default_records
-from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.exceptions import CapacityError
 from hushcov.fit import (
     COMPARED_MODELS,
     Forecast,
-    Request,
     comparison,
     predicted,
-    smallest_n,
 )
-from hushcov.fit.screened.plan import plan_screened
-from hushcov.paper import plan as paper_plan
-from hushcov.paper.mechanism import Design, calibrated_parameters
-from hushcov.paper.plan import MultiscalePlan, multiscale_inputs
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
@@ -135,18 +126,6 @@ def test_what_is_not_known_is_said(run, planned, known, words):
     assert (found["known_mean"], found["known_scale"]) == asked
 
 
-def test_multiscale_is_searched_only_if_asked_and_never_best_when_rough(planned, monkeypatch):
-    planned("--records", 1000, "--records", 2000)
-    assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {True}
-    planned.asked.clear()
-    text = planned("--records", 1000, "--records", 2000, "--mechanism", "multiscale")
-    assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
-    assert "~" not in text
-    monkeypatch.setitem(ONE, "multiscale", 20)
-    text = planned("--records", 20_000, "--records", 40_000)
-    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
-
-
 def test_mechanisms_can_be_chosen(planned):
     options = ("--mechanism", "gaussian", "--mechanism", "gaussian-threshold")
     text = planned("--records", 20_000, *options)
@@ -157,35 +136,6 @@ def test_mechanisms_can_be_chosen(planned):
     found = json.loads(planned("--records", 20_000, *options, "--json"))
     assert found["mechanisms"] == ["gaussian-threshold", "gaussian"]
     assert list(found["designs"]) == ["gaussian-threshold", "gaussian"]
-
-
-def test_without_records_the_table_goes_from_hopeless_to_accurate(planned, monkeypatch):
-    found = json.loads(planned("--json"))
-    records = [each["n_records"] for each in found["plans"]]
-    assert records == [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000]
-    assert found["designs"] == {}
-    monkeypatch.setitem(ONE, "gaussian", 10**14)
-    options = ("--records", 20_000, "--target-error", 0.1)
-    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
-        "not",
-        "by",
-        "1e12",
-    ]
-    found = json.loads(planned(*options, "--json"))
-    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
-
-
-@pytest.mark.parametrize(
-    ("d", "k", "epsilon", "first"),
-    [(1, 1, 10.0, 3), (20, 2, 1.0, 100), (1000, 5, 1.0, 3000), (10**6, 50, 0.1, 10**7)],
-)
-def test_default_records_grow_with_the_problem(d, k, epsilon, first):
-    estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
-    records = default_records(estimator._public_inputs(2, d))
-    assert len(records) == 8
-    assert records[0] == first
-    assert list(records) == sorted(records)
-    assert 3_000 <= records[-1] / records[0] <= 3_400
 
 
 def test_target_finds_the_smallest_number_of_records(planned):
@@ -200,25 +150,6 @@ def test_target_finds_the_smallest_number_of_records(planned):
             n = int(found.strip("~").replace(",", ""))
             expected = factor * ONE[name] * MODELS[model]
             assert expected * 0.99 <= n <= 1.03 * expected
-
-
-def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypatch):
-    seen = {}
-
-    def remembered(inputs, mechanism, **_):
-        seen[inputs.n_records] = inputs
-        return _forecast(inputs, mechanism)
-
-    predict(monkeypatch, remembered)
-    estimator = PrivateSparseCovariance(
-        epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=True
-    )
-    found = smallest_n(lambda n: estimator._public_inputs(n, 10), "adaptive", "banded", 0.01)
-    assert found >= 200_000
-    assert len(seen) > 2
-    assert len({inputs.before for inputs in seen.values()}) == len(seen)
-    fixed = replace(estimator._public_inputs(200, 10), before=0.0, most_before=0.0)
-    assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
 
 
 def test_json_has_everything(planned):
@@ -274,18 +205,6 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
     assert list(everything["smallest_records"]) == list(predicted())[1:]
 
 
-def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch):
-    predict(monkeypatch, _refusing("all"))
-    line = refused(5, "plan", *PUBLIC, "--records", 50, "--records", 60)
-    assert line == "epsilon = 1 needs more noise: use a larger budget."
-
-    def refuse(*_, **__):
-        raise PrivacyConditionError("delta must be above 1e-5")
-
-    monkeypatch.setattr(Request, "divide", refuse)
-    assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
-
-
 @pytest.mark.parametrize(
     ("option", "value", "start"),
     [
@@ -311,70 +230,6 @@ def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, s
     assert planned.asked == []
 
 
-@pytest.mark.parametrize("option", ["--features", "--epsilon", "--delta"])
-def test_required(refused, option):
-    options = dict(zip(PUBLIC[:-1:2], PUBLIC[1::2], strict=True))
-    del options[option]
-    arguments = [part for pair in options.items() for part in pair]
-    words = f"Missing option '{option}'" if option == "--features" else f"{option} is required"
-    assert words in refused(2, "plan", *arguments)
-    line = refused(2, "plan", "--features", 10)
-    assert line.startswith("--epsilon and --delta are required: how much privacy.")
-    assert "--epsilon 1 and --delta 1e-6 are usual; 'hushcov start DATA'" in line
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("records", [("--records", 30_000), ()])
-def test_reads_well_in_a_pipe(planned, monkeypatch, width, records):
-    monkeypatch.setenv("COLUMNS", str(width))
-    text = planned(*records, "--target-error", 0.5)
-    assert max(map(len, text.splitlines())) <= max(80, min(width, 100))
-    assert "\x1b" not in text
-    if width >= 80:
-        assert "…" not in text
-
-
-def _words(found) -> dict[str, str]:
-    return dict(found.facts())
-
-
-def _inputs(n_records=6_000, d=60, k=3, **more):
-    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "assume_centered": True} | more
-    known |= {"drop_nulls": False}
-    return PrivateSparseCovariance(**known)._public_inputs(n_records, d)
-
-
-def test_the_design_of_screened_in_words():
-    inputs = _inputs()
-    found = predicted()["screened"].plan(inputs)
-    parameters = plan_screened(inputs).parameters
-    words = _words(found)
-    assert list(words) == ["budget", "screen", "values", "noise", "threshold", "certified"]
-    shares = [float(part.split()[0]) for part in words["budget"].split(", ")]
-    assert sum(shares) == pytest.approx(100, abs=1)
-    assert "for the scales" in words["budget"]
-    assert f"of {60 * 59 // 2:,} pairs" in words["screen"]
-    assert " + ".join(f"{level.size:,}" for level in parameters.levels) in words["screen"]
-    assert f"{parameters.design.norm_factor:g} times" in words["values"]
-    assert f"below {parameters.design.keep_above:g} " in words["threshold"]
-    assert words["certified"] == "epsilon 1 at delta 1e-6"
-    counted = Request(3, 1.0, 1e-6, known_mean=True, known_scale=True, drop_nulls=True)
-    assert counted.found_before == "the number of complete records"
-    sought = Request(3, 1.0, 1e-6).found_before
-    assert "for centres, scales and norms" in dict(found.facts(sought))["budget"]
-    assert found.to_dict() == parameters.to_dict()
-    assert json.loads(json.dumps(found.to_dict()))["n_pairs"] == parameters.n_pairs
-    alone = _words(predicted()["screened"].plan(_inputs(d=6, k=1)))
-    assert "at row sparsity 1 no pair is looked for" in alone["screen"]
-    assert "noise" not in alone
-    known = _words(predicted()["gaussian"].plan(_inputs(d=6, k=2, feature_scale=1.0)))
-    assert known["budget"] == "100 % for the values"
-    assert known["threshold"].startswith("none: every pair is released")
-    thresholded = _words(predicted()["gaussian-threshold"].plan(_inputs(d=6, k=2)))
-    assert "entries below a correlation of" in thresholded["threshold"]
-    assert "all 15 pairs are released" in thresholded["values"]
-
-
 def test_the_real_plan_of_one_size(run):
     size = ("--features", 6, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
     estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
@@ -388,35 +243,6 @@ def test_the_real_plan_of_one_size(run):
         assert same["rough"] == each.rough
     text = run("plan", *size, "--records", 4_001).stdout
     assert "design of adaptive," in text  # what a fit runs
-
-
-@pytest.fixture
-def chosen_multiscale(monkeypatch):
-    fixed = Design(3.0, 0.25, 2, 1, 0.5, 1.0, 1.0, math.inf, 2.0)
-
-    def choose(inputs, reconstruction):
-        parameters = calibrated_parameters(inputs, fixed, reconstruction)
-        return MultiscalePlan(parameters, dict.fromkeys(MODELS, 0.1))
-
-    monkeypatch.setattr(paper_plan, "plan_multiscale", choose)
-
-
-def test_the_design_of_multiscale_in_words(chosen_multiscale, planned, monkeypatch):
-    inputs = _inputs(n_records=10_000, d=10, k=2)
-    found = predicted()["multiscale"].plan(inputs)
-    words = _words(found)
-    assert list(words) == ["budget", "values", "tests", "noise", "threshold", "certified"]
-    radius = 3 * multiscale_inputs(inputs).scale
-    assert words["values"].endswith(f"are clipped to +-{radius:.3g}")
-    assert "random thresholds" in words["tests"]
-    assert "below 2 standard deviations" in words["threshold"]
-    assert words["certified"].startswith("epsilon 1 at delta ")
-    assert len(found.table()[1]) == 3
-    monkeypatch.setattr(planning, "comparable", lambda _: predicted())
-    text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
-    assert "design of multiscale" in text
-    assert "tests kept selection" in text
-    assert "2 (top)" in text
 
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
@@ -450,15 +276,6 @@ def test_many_numbers_of_records_have_one_row_each(run):
     assert "row sparsity 5" in text
     assert "whatever the structure" not in text
     assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
-
-
-def test_json_of_families(run):
-    found = json.loads(run("plan", "--features", 6, "--records", 8_000, *BUDGET, "--json").stdout)
-    assert (found["row_sparsity"], found["mechanism"]) == (None, "adaptive")
-    (plan,) = found["plans"]
-    assert [each["family"] for each in plan["families"]] == ["k = 3", "k = 5", "factor", "dense"]
-    assert all(0 < each["predicted_error"] < 1 for each in plan["families"])
-    assert found["smallest_records"] is None
 
 
 def test_what_fit_found_is_said_by_fit_and_show_alike(run):

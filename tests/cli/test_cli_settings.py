@@ -8,7 +8,6 @@ import click
 import numpy as np
 import pytest
 
-from hushcov.cli import options as settings_module
 from hushcov.cli.fit import command as fit
 from hushcov.cli.options import (
     Settings,
@@ -87,42 +86,6 @@ def name_of_flag(found):
 @pytest.mark.parametrize(("command", "param"), FLAGS, ids=name_of_flag)
 def test_every_flag_is_taken(command, param):
     check_flag(command, param)
-
-
-def test_flags_that_are_lost_are_found(monkeypatch):
-    """Where click's own default is passed on, as it once was, all flags but one are lost."""
-    old = settings_module._default
-
-    def lost(param, value):
-        flag = getattr(param, "is_flag", False)
-        return getattr(param, "flag_value", value) if flag else old(param, value)
-
-    unset = click.Option(["--x"], is_flag=True).flag_value
-    if unset is True:
-        pytest.skip("this version of click says what a flag stands for")
-    monkeypatch.setattr(settings_module, "_default", lost)
-    for command, param in FLAGS:
-        if key_of(param) not in ("no-header", "no-nulls"):
-            with pytest.raises(AssertionError):
-                check_flag(command, param)
-
-
-def test_that_there_are_no_nulls_is_said_in_either_place(run):
-    Path("x.csv").write_text(Path("x.csv").read_text().replace("\n0", "\n", 9))
-    said = []
-    for lines, words in (("", ()), ("", ("--no-nulls",)), ("no-nulls = true\n", ())):
-        Path("s.toml").write_text(GOOD + lines)
-        said.append(
-            " ".join(run("fit", "--settings", "s.toml", *words, "--dry-run").output.split())
-        )
-    assert "the number of complete records, estimated privately from 0.49 %" in said[0]
-    assert said[1] == said[2] != said[0]
-    text = Path("x.csv").read_text().partition("\n")[2]
-    Path("bare.csv").write_text(text)
-    Path("s.toml").write_text('data = "bare.csv"\nepsilon = 2\ndelta = 1e-6\nno-header = true\n')
-    assert dry(run, "--settings", "s.toml")["n_records"] == 4000
-    Path("s.toml").write_text(GOOD + "no-header = false\n")
-    assert dry(run, "--settings", "s.toml")["n_records"] == 4000
 
 
 def test_what_settings_files_alone_have_is_no_option(run, refused):

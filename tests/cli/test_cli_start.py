@@ -216,24 +216,6 @@ def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkey
         assert found["neighbours"] == init[init.index("--neighbours") + 1] == "add-remove"
 
 
-def test_types_that_a_file_states_are_the_defaults(table):
-    table["born"] = pd.Timestamp("1970-01-01")
-    table["smoker"] = table["smoker"] == "yes"
-    table.to_parquet("patients.parquet")
-    output = start(
-        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "", "", "none", "", "no"],
-        "patients.parquet",
-    )
-    assert "they have 3,000 rows" in output
-    assert "[patient_id, born] >" in output
-    assert "[smoker] >" in output
-    assert "[region] >" in output
-    line = "Not that: column 'region' must be described"
-    for answers in (["none"], ["ask", "", "none"]):
-        said = start(["", "", "1,7", *answers], "patients.parquet", code=2)
-        assert line in said
-
-
 def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     np.save("x.npy", table[["age", "bmi", "pulse"]].to_numpy(float))
     output = start(["", "", "", "", "2", "", "none", "", "no"], "x.npy")
@@ -291,11 +273,6 @@ def test_how_yes_is_written_is_asked_column_by_column(table, run):
     assert "[F|M] >" in again
 
 
-def test_identifiers_that_somebody_keeps_are_asked_for(table):
-    start([*WHOSE, *ROWS, "none", "none", "", "no", "2", "", "none", "", "no"])
-    assert "patient_id" in kept()["columns"]
-
-
 def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
     output = start([*WHOSE, *ROWS, "", "template"])
     assert "hushcov start --settings patients-settings.toml" in output
@@ -346,13 +323,6 @@ def test_wrong_answers_are_asked_again(table):
         assert words in output
 
 
-def test_names_that_no_option_can_hold_are_refused_at_once(table):
-    table.rename(columns={"age": "age,years"}).to_csv("odd.csv", index=False)
-    output = " ".join(start([*WHOSE, *ROWS, "1", "1,2"], "odd.csv", code=2).split())
-    assert "column 'age,years' cannot be chosen" in output
-    assert "Is there a codebook?" in output
-
-
 def test_every_question_has_help(table):
     asked = start([*ANSWERS, "no"]).count(" > ")
     Path("patients-settings.toml").unlink()
@@ -398,15 +368,6 @@ def test_a_file_without_names(table, run, refused):
     assert "must begin with the names of its columns" in said
 
 
-def test_blanks_around_names(table, run):
-    Path("blanks.csv").write_text(Path("patients.csv").read_text().replace(",", ", ", 5))
-    output = start([*WHOSE, *ROWS, "patient_id, smoker, region", *PLAIN[4:], "no"], "blanks.csv")
-    (fit,) = printed_commands(output)
-    assert kept("blanks")["columns"] == ["age", "bmi", "pulse"]
-    assert run(*fit, "--dry-run").exit_code == 0
-    assert run(*fit, "--columns", " age, bmi", "--dry-run").exit_code == 0
-
-
 def test_what_is_typed_is_read():
     typed = ("15000", "15_000", "15,000", "15 000", "15k", "1.5e4")
     assert {an_integer(text) for text in typed} == {15000}
@@ -432,41 +393,6 @@ def test_what_is_typed_is_read():
     found = files.Header(("x.csv",), "csv", len(names), names).no_measurements
     assert set(found) == {*likely, *dates}
     assert {found[name] for name in likely} == {files.IDENTIFIER}
-
-
-def test_bounds_are_two_numbers_apart(table):
-    wrong = [*KINDS[:-5], "0,120", "0, 120", "", "", "", ""]
-    output = start([*WHOSE, *ROWS, *wrong, *PROMISE, *LEDGER, *FOLDER, "no"])
-    assert output.count("write two numbers with a blank between them") == 1
-    assert "age,0,120,number," in Path("patients-codebook.csv").read_text()
-    Path("patients-codebook.csv").unlink()
-    whole = [*KINDS[:-5], "0 - Whole", "", "", "", ""]
-    start([*WHOSE, *ROWS, *whole, *PROMISE, "none", *FOLDER, "yes"])
-    assert "age,0,,integer," in Path("patients-codebook.csv").read_text()
-    drawn = load("patients-release").synthesize(300, random_state=0).table()["age"]
-    assert (drawn == np.rint(drawn)).all()
-    assert (drawn >= 0).all()
-    assert "[0 - whole] >" in start(
-        [""] * 4 + ["ask"] + [""] * 30, "--settings", "patients-settings.toml"
-    )
-
-
-def test_all_answers_are_defaults_when_they_are_changed(table):
-    again = ["", "", "", "", "ask", *[""] * 10, *[""] * 6]
-    output = start([*ANSWERS, "change", *again, "no"])
-    first, second = output.split("Run it now?")[:2]
-    for usual in ("[smoker]", "[yes]", "[region]", "[north|south]", "[age]", "[0 120]"):
-        assert usual in second
-    assert printed_commands(first) == printed_commands(second)
-    assert {each.name for each in Path().glob("*.csv")} == {"patients.csv", "patients-codebook.csv"}
-    # Another codebook takes its place while it is ours; what somebody changed stays.
-    other = [*again[:6], "", "", "north", *again[9:]]
-    start([*ANSWERS[:4], "ask", *ANSWERS[5:], "change", *other, "no"])
-    assert ",north,,\n" in Path("patients-codebook.csv").read_text()
-    Path("patients-codebook.csv").write_text("name,low,high,kind\nage,1,2,number\n")
-    output = start([*ANSWERS, "no"])
-    assert "patients-codebook.csv was there before, and stays as it is" in " ".join(output.split())
-    assert Path("patients-codebook-2.csv").exists()
 
 
 def test_what_is_refused_without_questions_leaves_the_settings(table, run):
@@ -519,18 +445,6 @@ def test_what_cannot_be_started(run, table, words, line):
     result = run("start", *words)
     assert result.exit_code in (2, 3, 6)
     assert line in result.stderr
-
-
-@pytest.mark.parametrize("there", [False, True], ids=["new ledger", "new dataset of a ledger"])
-def test_what_is_refused_after_yes_says_that_nothing_was_charged(table, there):
-    if there:
-        Ledger("budget.db").open_dataset("others", 1.0, 1e-6)
-    output = start([*WHOSE, *ROWS, "", "none", "", "", "2", "", "", "", "", "", "yes"], code=3)
-    line = output.splitlines()[-1]
-    assert "'smoker', 'region' have type text" in line
-    assert "hushcov start --settings patients-settings.toml" in line
-    assert line.endswith("Nothing was charged.")
-    assert Path("budget.db").exists() == there
 
 
 def test_ctrl_c_in_a_terminal_charges_nothing(table):
@@ -605,17 +519,6 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
     assert abs(float(re.search(r"height ([\d.]+) ", text.split("standardized")[1])[1]) - 1) < 0.3
     assert (tmp_path / "demo/patients.csv").read_text().startswith("age,height,weight,systolic,")
     assert (tmp_path / "demo/release/report.html").exists()
-
-
-@pytest.mark.slow
-def test_a_second_run_has_a_folder_of_its_own(run):
-    Path("demo").mkdir()
-    Path("demo-2").write_text("mine")
-    result = run("demo")
-    assert result.exit_code == 0, result.stderr
-    assert Path("demo-3/release/release.json").exists()
-    assert not list(Path("demo").iterdir())
-    assert Path("demo-2").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

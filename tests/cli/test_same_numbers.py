@@ -446,7 +446,7 @@ def test_a_number_is_the_same_wherever_it_appears(run, way):
 @pytest.mark.parametrize("change", ["correlation", "upper", "variance"])
 def test_a_planted_difference_is_noticed(run, monkeypatch, change):
     """One place shows a number of its own, which is 2 % larger."""
-    shown, variances = View.listed, View.variances
+    shown, features = View.listed, View.features
 
     def larger(table, names):
         for name in names:
@@ -455,7 +455,7 @@ def test_a_planted_difference_is_noticed(run, monkeypatch, change):
 
     if change == "variance":
         monkeypatch.setattr(
-            View, "variances", lambda view, level=0.95: larger(variances(view, level), [change])
+            View, "features", lambda view, level=0.95: larger(features(view, level), [change])
         )
     else:
         monkeypatch.setattr(

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from estimators.settings import D, make
@@ -27,9 +26,7 @@ from hushcov.exceptions import (
 )
 from hushcov.fit import Caution, large_delta
 from hushcov.ledger import Ledger
-from hushcov.release import Release
-from hushcov.simulate import wishart_moments
-from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -44,7 +41,6 @@ WITH_DELTA = (
     *(GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance),
     *(RowTopKCovariance, PaceCovariance, SeparateCovariance, CoinPressCovariance),
 )
-WITH_GAPS = WITH_DELTA
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
@@ -70,20 +66,6 @@ def test_a_hopeless_design_is_refused_before_it_is_charged_or_read(ledger, name)
     ):
         est.set_params(on_hopeless="warn").fit(few)
     assert len(ledger.history("people")) == 1
-
-
-def test_the_words_are_kept_in_the_estimator_and_sealed_in_the_release(tmp_path):
-    est = make(GaussianCovariance, **KNOWN, on_hopeless="warn")
-    with pytest.warns(AccuracyWarning) as caught:
-        est.fit(np.ones((10, D)))
-    assert est.warnings_ == est.release_.warnings == (str(caught[0].message),)
-    assert caught[0].filename == __file__
-    folder = est.release_.write(tmp_path / "out")
-    assert Release.read(folder) == est.release_
-    assert dataclasses.replace(est.release_, warnings=()) != est.release_
-    # Nothing of them remains after a fit that has none.
-    assert est.fit(np.random.default_rng(0).normal(size=(4_000, D))).warnings_ == ()
-    assert est.release_.warnings == ()
 
 
 def test_no_prediction_is_no_refusal():
@@ -147,14 +129,6 @@ def test_a_delta_of_one_in_n_rows_is_refused_before_it_is_charged_or_read(ledger
         )
 
 
-def test_the_theorem_insists_too_but_for_simulated_moments():
-    est = MultiscaleCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2, scale=1.0)
-    n = 60_000_000_000
-    with pytest.raises(ParameterError, match=r"60,000,000,000 records.*on_large_delta"):
-        est.fit(UntouchableRecords(n, 20))
-    assert est.fit_statistics(wishart_moments(np.eye(20), n)).warnings_ == ()
-
-
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     charged = {"ledger": ledger, "dataset": "people"}
     est = make(ScreenedCovariance, on_hopeless="warn", assume_centered=True, **charged)
@@ -196,46 +170,3 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
             "was released."
         )
         assert not hasattr(est, "receipt_")
-
-
-def test_what_fails_before_the_charge_says_nothing_of_one(ledger, tmp_path):
-    est = make(PrivateSparseCovariance, ledger=ledger, dataset="people", delta=1 / 4_000)
-    with pytest.raises(ParameterError) as info:
-        est.fit(UntouchableRecords(4_000, D))
-    assert not hasattr(info.value, "__notes__")
-    with pytest.raises(AssertionError) as info:  # no ledger, nothing to say
-        make(PrivateSparseCovariance).fit(UntouchableRecords(4_000, D))
-    assert not hasattr(info.value, "__notes__")
-    path = tmp_path / "visits.parquet"
-    table = pd.DataFrame({"age": [1.0, 2.0] * 2_000, "weight": [None, 3.0] * 2_000})
-    table.to_parquet(path)
-    est = make(GaussianCovariance, ledger=ledger, dataset="people", drop_nulls=False)
-    with pytest.raises(DataError, match="'weight' has nulls"):
-        est.fit(path)
-    with pytest.raises(DataError, match="'weight' has nulls"):
-        est.fit(open_records(path))
-    assert ledger.history("people") == ()
-    with pytest.raises(ParameterError, match="epsilon"):  # nulls elsewhere are nobody's business
-        est.set_params(epsilon=-1).fit(open_records(path, columns=["age"]))
-
-
-@pytest.mark.parametrize("cls", WITH_GAPS)
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-def test_nulls_are_left_out_unless_the_estimator_is_told_that_there_are_none(tmp_path, cls):
-    path = tmp_path / "visits.parquet"
-    X = np.random.default_rng(0).normal(size=(4_000, 3))
-    table = pd.DataFrame(X.copy(), columns=["a", "b", "c"])
-    table.loc[::4, "b"] = None
-    table.to_parquet(path)
-    changes = {**KNOWN, "row_sparsity": 2}
-    with pytest.raises(DataError, match="has nulls"):
-        make(cls, **changes, drop_nulls=False).fit(path)
-    found = []
-    for way in (path, table, table.to_numpy(), open_records(path), open_records(path).with_gaps()):
-        with pytest.warns(AccuracyWarning, match=r"about [23],\d+ of 4,000 records are complete"):
-            found.append(make(cls, **changes, random_state=0).fit(way).release_)
-    assert all(np.array_equal(each.integers, found[0].integers) for each in found)
-    # The promise of the estimator counts, whatever the records were opened with.
-    for complete in (X, open_records(X).with_gaps()):
-        release = make(cls, drop_nulls=False, **changes, random_state=0).fit(complete).release_
-        assert release.making.complete is None

@@ -2,16 +2,12 @@
 
 import dataclasses
 import pickle
-from copy import deepcopy
 
-import cloudpickle
 import numpy as np
 import polars as pl
 import pytest
-from joblib import Parallel, delayed
 from sklearn import config_context, model_selection
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
@@ -20,8 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 import hushcov
 from estimators.settings import BUDGET, RECORDS, D
-from hushcov import Ledger, MultiscaleCovariance
-from hushcov.exceptions import BudgetError, ParameterError
+from hushcov import Ledger
+from hushcov.exceptions import ParameterError
 from hushcov.kernel.records.base import Records
 
 PUBLIC = np.random.default_rng(5).normal(size=(40, D))
@@ -66,7 +62,6 @@ TOOLS = {
     ),
 }
 each_tool = pytest.mark.parametrize("tool", TOOLS)
-each_private = pytest.mark.parametrize("name", PRIVATE)
 
 
 @pytest.fixture
@@ -100,18 +95,6 @@ def test_held_out_rows_are_not_scored(tool, paid, ledger):
     assert charges(ledger) == 0
 
 
-@each_private
-@pytest.mark.usefixtures("unread")
-def test_no_private_estimator_has_a_score(name):
-    with pytest.raises(TypeError, match=NO_SCORE):
-        model_selection.cross_val_score(private(name), RECORDS)
-    with pytest.raises(
-        AttributeError, match=r"Use log_likelihood\(rows\) for rows that are public"
-    ):
-        private(name).score(PUBLIC)
-    assert not hasattr(private(name), "score")
-
-
 @pytest.mark.usefixtures("unread")
 def test_neither_selectors_of_features_nor_importances_score():
     selector = SequentialFeatureSelector(gaussian(), n_features_to_select=3)
@@ -133,36 +116,6 @@ def test_a_ledger_pays_for_a_search_that_scores_public_rows(ledger):
     options = {"cv": 2, "scoring": of_public_rows, "error_score": "raise"}
     assert not np.isnan(model_selection.cross_val_score(pipeline, RECORDS, **options)).any()
     assert charges(ledger) == 7
-
-
-def test_a_search_ends_where_the_budget_does(ledger):
-    estimator = gaussian(epsilon=3.0, ledger=ledger, dataset="people")
-    options = {"scoring": of_public_rows, "cv": 4}
-    with pytest.warns(FitFailedWarning, match="BudgetError"):
-        scores = model_selection.cross_val_score(estimator, RECORDS, **options)
-    assert 1 <= charges(ledger) == np.isfinite(scores).sum() < 4
-    with pytest.raises(BudgetError):
-        model_selection.cross_val_score(estimator, RECORDS, error_score="raise", **options)
-
-
-@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
-def test_fits_of_joblib_are_all_counted(backend, tmp_path):
-    """By one file, however many of them run at a time; what is too much is refused to all."""
-    ledger = Ledger(tmp_path / "budget.db")
-    ledger.open_dataset("people", epsilon=2.5, delta=1e-5)
-    estimator = gaussian(ledger=str(ledger.path), dataset="people")
-    with Parallel(n_jobs=2, backend=backend) as parallel:
-        ids = parallel(delayed(receipt)(clone(estimator), RECORDS) for _ in range(12))
-    charged = [each for each in ids if each is not None]
-    assert sorted(charged) == sorted(entry.id for entry in ledger.history("people"))
-    assert 2 <= len(charged) < 12
-
-
-def receipt(estimator, rows):
-    try:
-        return estimator.fit(rows).receipt_.id
-    except BudgetError:
-        return None
 
 
 UNITS = np.repeat(np.arange(len(RECORDS) // 2), 2)
@@ -289,31 +242,3 @@ def test_the_search_for_references_finds_them():
         found = {}
         reachable({"kept": hidden}, found)
         assert any(value is rows for value in found.values())
-
-
-# Planning the multiscale mechanism for another n takes seconds; its own tests have it.
-@pytest.mark.parametrize("name", [name for name in PRIVATE if name != "MultiscaleCovariance"])
-def test_pickles_hold_no_row_and_do_not_grow_with_the_records(name):
-    """Numbers of any n have nearly the same length; the pairs selected are at most all."""
-    sizes = []
-    for n in (2000, 4000):
-        X = RECORDS[:n] + np.pi
-        estimator = private(name)
-        if "bounds" in estimator.get_params():  # which may find less in so few rows
-            estimator.set_params(assume_centered=True)
-        blob = pickle.dumps(estimator.fit(X))
-        assert not any(row.tobytes() in blob for row in X)
-        assert not any(value.tobytes() in blob for value in X[:, 0])
-        sizes.append(len(blob))
-    assert abs(sizes[1] - sizes[0]) < 24 * D * D
-    assert max(sizes) < RECORDS.nbytes / 8
-
-
-def test_a_pickled_fit_is_used_like_the_first():
-    estimator = private("MultiscaleCovariance").fit(RECORDS)
-    assert isinstance(estimator, MultiscaleCovariance)
-    copy = pickle.loads(pickle.dumps(estimator))
-    for way in (copy, deepcopy(estimator), cloudpickle.loads(cloudpickle.dumps(estimator))):
-        assert way.release_ == estimator.release_
-        assert way.log_likelihood(PUBLIC) == estimator.log_likelihood(PUBLIC)
-    assert clone(copy).get_params().keys() == estimator.get_params().keys()

@@ -25,7 +25,7 @@ from estimators.settings import (
     fit,
     setting,
 )
-from hushcov import GaussianCovariance, RowTopKCovariance
+from hushcov import GaussianCovariance
 from hushcov.estimators import answering
 from hushcov.estimators.options import documented
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
@@ -79,20 +79,6 @@ def test_the_last_step_of_a_pipeline(name):
     plain = fit(setting(name, **KNOWN), RECORDS)
     np.testing.assert_array_equal(pipeline[-1].covariance_, 4 * plain.covariance_)
     assert np.isfinite(pipeline[-1].log_likelihood(RECORDS))
-
-
-@each_class
-def test_nothing_of_an_earlier_fit_remains(name):
-    estimator = fit(setting(name), pd.DataFrame(RECORDS, columns=list("abcdefghij")))
-    again = fit(estimator.set_params(feature_scale=1.0), RECORDS[:3000, :8])
-    assert again is estimator
-    fresh = fit(setting(name, feature_scale=1.0), RECORDS[:3000, :8])
-    assert vars(again).keys() == vars(fresh).keys()
-    assert not hasattr(again, "feature_names_in_")
-    for each in ("covariance_", "precision_", "support_", "feature_scale_", "location_"):
-        np.testing.assert_array_equal(getattr(again, each), getattr(fresh, each))
-    assert (again.n_features_in_, again.n_records_) == (8, 3000)
-    assert again.release_.guarantee == fresh.release_.guarantee
 
 
 REFUSED = {
@@ -163,23 +149,6 @@ def test_what_a_fit_stores_and_answers(fitted):
         assert "secret" not in str(refusal.value)
 
 
-def test_noise_levels_and_intervals_are_there_or_refused(fitted):
-    if fitted.setting in OURS or isinstance(fitted, RowTopKCovariance):
-        noise, (lower, upper) = fitted.noise_sd_, fitted.covariance_interval(0.9)
-        released = fitted.release_.released
-        assert (noise[released] > 0).all()
-        assert np.isnan(noise[~released]).all()
-        kept = released & fitted.support_
-        assert (lower < fitted.covariance_)[kept].all()
-        assert (fitted.covariance_ < upper)[kept].all()
-        return
-    assert not hasattr(fitted, "noise_sd_")
-    with pytest.raises(AttributeError, match="noise level"):
-        _ = fitted.noise_sd_
-    with pytest.raises(ParameterError, match="noise level: use"):
-        fitted.covariance_interval()
-
-
 @each_setting
 def test_projections_leave_no_negative_eigenvalue(name):
     """Of 30 records, whose release is nearly all noise; some mechanisms have none before."""
@@ -242,16 +211,6 @@ def test_a_fit_computes_none_and_the_first_use_computes_one(computed):
     assert len(computed) == 1
     assert not np.array_equal(estimator.precision_, first)
     assert not hasattr(clone(known()), "precision_")
-
-
-def test_it_is_kept_with_the_estimator_or_computed_after_loading(computed):
-    estimator = known()
-    loaded = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(loaded.precision_, estimator.precision_)
-    assert len(computed) == 2
-    again = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(again.precision_, estimator.precision_)
-    assert len(computed) == 2
 
 
 def documented_names(kind) -> set[str]:

@@ -2,7 +2,6 @@
 
 import gc
 import json
-import math
 import random
 import sys
 import types
@@ -16,14 +15,10 @@ from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import GenotypeCovariance, Ledger, MultiscaleCovariance, PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting.ledger import as_charge
 from hushcov.kernel.noise import entropy
-from hushcov.kernel.sums.gram import second_moments
-from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.postprocess import structure
 from hushcov.simulate import SimulatedMoments
-from hushcov.tables.sources import ArrayRecords
 
 MANY = RepeatedRecords(BLOCK, 10**6)
 GENOTYPES = (RECORDS > 0).astype(np.int8) + (RECORDS > 1)
@@ -155,17 +150,6 @@ def test_a_private_fit_asks_one_secret_source_and_keeps_it_not(name, monkeypatch
             for each in (first, second)
         )
         assert not np.array_equal(*integers)
-
-
-def test_a_release_by_gates_asks_no_other_generator(monkeypatch):
-    inputs = CalibratedInputs(len(RECORDS), 10, 2, 1.0, 1e-6, 1.0)
-    design = Design(3.0, 2.0**-5, 5, 0.25, 1.0, 0.5, 0.7, math.inf, 0.0)
-    parameters = calibrated_parameters(inputs, design, "gate")
-    moments = second_moments(ArrayRecords(RECORDS), grid_for(parameters))
-    with monkeypatch.context() as patched:
-        forbid_generators(patched)
-        release = release_multiscale(moments, parameters, entropy.entropy_source())
-    assert release.guarantee.private
 
 
 @pytest.fixture

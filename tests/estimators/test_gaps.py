@@ -4,27 +4,20 @@ import math
 import re
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from sklearn.base import clone
 
 from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
 from hushcov import (
     GaussianCovariance,
-    MultiscaleCovariance,
-    PrivateSparseCovariance,
     ScreenedCovariance,
-    load,
 )
-from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
+from hushcov.exceptions import DataError, TooFewCompleteError
 from hushcov.fit.complete import CompleteParameters, complete_parameters, read_count
 from hushcov.kernel.accounting import Gaussian
 from hushcov.ledger import Ledger
-from hushcov.postprocess import sampling_sd
-from hushcov.release.document import Making, complete_words
+from hushcov.release.document import complete_words
 from hushcov.simulate import gaussian_records
-from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* records are complete")
@@ -84,31 +77,6 @@ def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     assert fitted.n_records_ == N
 
 
-def test_scales_intervals_and_noise_are_those_of_complete_records(rows):
-    estimator = make(GaussianCovariance, epsilon=4.0, assume_centered=True)
-    halved = rows[0].copy()
-    halved[::2, 0] = np.nan
-    scale = fit(estimator, with_gaps(halved)).feature_scale_
-    # 0.71 if zeros were counted; the laws that scales are fitted to have half their values zero.
-    np.testing.assert_allclose(scale, 1.0, atol=0.15)
-    fitted = fit(make(GaussianCovariance, epsilon=10.0, assume_centered=True), with_gaps(rows[1]))
-    lower, upper = fitted.covariance_interval(0.95)
-    width = np.diag(upper - lower) / 2
-    variance = np.diag(fitted.release_.covariance())
-    sampling = sampling_sd(variance, (variance, variance), of_complete(rows[1])[1])
-    expected = 1.959964 * np.hypot(sampling, np.diag(fitted.noise_sd_))
-    np.testing.assert_allclose(width, expected, rtol=0.01)
-    ratios = [
-        fit(make(ScreenedCovariance), data).release_.noise_sd
-        for data in (*rows[:1], with_gaps(rows[1]))
-    ]
-    # The count has noise of its own, which is that of variances as well.
-    pair, diagonal = ratios[1]
-    without = math.sqrt(diagonal**2 - (65 / of_complete(rows[1])[1]) ** 2)
-    found = [ratios[0][0] / ratios[0][1], pair / without]
-    assert found == pytest.approx([0.75] * 2, rel=0.01)
-
-
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
@@ -128,20 +96,6 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     assert event not in plain.events
     assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
     assert guarantee.delta == BUDGET["delta"]
-
-
-def test_files_with_nulls(tmp_path, rows):
-    holes = rows[1][:2_000]
-    columns = {f"x{i}": pa.array(column, from_pandas=True) for i, column in enumerate(holes.T)}
-    parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
-    options = {"feature_scale": 1.0, "epsilon": 4.0}
-    memory = fit(make(GaussianCovariance, **options), with_gaps(holes))
-    records = FileRecords(tmp_path / "x.parquet", block_rows=77)
-    files = fit(make(GaussianCovariance, **options), records)
-    np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
-    assert files.release_.unit == memory.release_.unit
-    with pytest.raises(DataError, match=r"columns 'x0', .* have nulls"):
-        fit(make(GaussianCovariance, **options, drop_nulls=False), tmp_path / "x.parquet")
 
 
 def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
@@ -175,13 +129,6 @@ def test_few_records_are_not_counted_and_nulls_are_zeros(rows):
     assert all(part.name != "number of complete records" for part in released[0].making.parts)
 
 
-@pytest.mark.slow
-def test_nulls_are_an_error_in_the_calibrated_mechanism(rows):
-    calibrated = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated", random_state=0)
-    with pytest.warns(SeededNoiseWarning), pytest.raises(DataError, match="some are NaN"):
-        calibrated.fit(with_gaps(rows[1]))
-
-
 def test_nulls_are_an_error_where_nobody_counts(rows):
     promised = make(GaussianCovariance, drop_nulls=False)
     with pytest.raises(DataError, match="no-nulls"):
@@ -197,42 +144,9 @@ def test_a_count_within_its_noise_of_all_changes_nothing():
     assert [noisy for noisy in said if "known to be often empty" in said[noisy]] == [979, 500, 0]
 
 
-def test_what_is_said_of_few_complete_records_counts_the_noise_of_all():
-    complete = {"released": 800, "of": 1_000, "noise_sd": 10}
-    counted = {"released": 1_000, "noise_sd": 90.0, "unit": "record"}
-    counted |= {"max_rows_per_unit": 1, "relation": "add-remove"}
-    public, private = Making(complete=complete), Making(complete=complete, counted=counted)
-    assert (public.few_complete, private.few_complete) == (True, False)
-    assert "To use more" in public.complete_words
-    assert "To use more" in private.complete_words
-    near = {**complete, "released": 850}
-    assert "To use more" not in Making(complete=near, counted=counted).complete_words
-    assert not Making(complete={**complete, "released": 910}).few_complete
-
-
 def test_infinite_values_are_missing_unless_they_are_an_error(rows):
     infinite = np.where(np.isnan(rows[1]), np.inf, rows[1])
     found = [fit(make(GaussianCovariance), X).release_.integers for X in (infinite, rows[1])]
     assert np.array_equal(*found)
     with pytest.raises(DataError, match=r"infinite.*make these values empty"):
         fit(make(GaussianCovariance).set_params(on_invalid="raise"), infinite)
-
-
-def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
-    """The same noise, so that what differs are the sums of one record and the count."""
-    other = rows[0].copy()
-    other[3, 1] = np.nan
-    options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D, "assume_centered": True}
-    fits = [fit(make(GaussianCovariance, **options), X) for X in (rows[0], other)]
-    assert fits[0].n_records_ == fits[1].n_records_ == N
-    difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
-    assert 0 < difference < 0.01  # one record of 20,000, of norm below 7
-
-
-def test_a_release_of_records_too_few_to_be_counted_is_written_and_read(tmp_path):
-    """It has no part for a count that was not made."""
-    X = np.random.default_rng(0).normal(size=(300, 40))
-    est = fit(make(PrivateSparseCovariance, epsilon=0.5), X, hopeless=True)
-    assert est.release_.making.complete["noise_sd"] == 0
-    est.save(tmp_path / "release")
-    assert load(tmp_path / "release").release_ == est.release_

@@ -10,6 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
 from estimators.settings import KNOWN, PUBLISHED, RECORDS, SCALING, D, fit, setting
+from hushcov.estimators.scaled import PrivacyUnit
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.accounting import BoundedRange, Clocked, Gaussian, Pure, TotalVariation
 
@@ -98,5 +99,6 @@ def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
     careless = dataclasses.replace(plan.chosen, parameters=costly)
     monkeypatch.setattr("hushcov.kernel.session.gumbel_top", None)
+    opened = estimator._count(RECORDS, PrivacyUnit.checked(estimator))
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
-        estimator._fit_planned(RECORDS, dataclasses.replace(plan, chosen=careless))
+        estimator._fit_counted(opened, dataclasses.replace(plan, chosen=careless))

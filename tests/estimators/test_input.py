@@ -3,24 +3,20 @@
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import sparse
 
 from estimators.settings import (
     BUDGET,
-    OURS,
     RECORDS,
     SETTINGS,
     D,
     each_class,
-    each_setting,
     fit,
     setting,
 )
 from fuzz.cases import messages
 from hushcov import MultiscaleCovariance, ThresholdedCovariance
-from hushcov.calibration import calibrate_zcdp
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.tables.sources import ArrayRecords
 
@@ -55,25 +51,6 @@ def test_the_same_numbers_in_another_form_give_the_same_release(name, tmp_path):
         np.testing.assert_array_equal(integers(name, X), expected)
 
 
-MIXED = FRAME.assign(**{"gene 0": RECORDS[:, 0] > 0, "gene 1": (5 * RECORDS[:, 1]).astype(int)})
-OTHERS = {
-    "float32": RECORDS.astype(np.float32),
-    "int8": (20 * RECORDS).astype(np.int8),
-    "int64": (20 * RECORDS).astype(np.int64),
-    "booleans": RECORDS > 0,
-    "pandas mixed": MIXED,
-    "polars mixed": pl.DataFrame(MIXED),
-    "pandas Int64": (100 * FRAME).astype(int).astype("Int64"),
-}
-
-
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("kind", OTHERS)
-def test_other_numbers_are_taken_as_floats(name, kind):
-    table = np.asarray(OTHERS[kind]).astype(np.float64)
-    np.testing.assert_array_equal(integers(name, OTHERS[kind]), integers(name, table))
-
-
 @each_class
 @pytest.mark.parametrize("frame", [FRAME, pl.DataFrame(RECORDS, schema=NAMES)])
 def test_names_are_kept(name, frame):
@@ -86,15 +63,6 @@ def test_names_are_kept(name, frame):
     assert table.columns == ["feature", *NAMES]
     assert table["feature"].to_list() == NAMES
     np.testing.assert_array_equal(table.drop("feature").to_numpy(), estimator.covariance_)
-
-
-@pytest.mark.parametrize("make_arrow", [pa.table, pa.record_batch])
-def test_arrow_tables_are_fitted_by_name(make_arrow):
-    table = make_arrow({name: FRAME[name].to_numpy() for name in NAMES})
-    estimator, same = fit(setting("gaussian"), table), fit(setting("gaussian"), FRAME)
-    np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
-    np.testing.assert_array_equal(estimator.covariance_, same.covariance_)
-    assert estimator.log_likelihood(table) == pytest.approx(same.log_likelihood(FRAME))
 
 
 def test_labels_where_there_are_no_names():
@@ -205,33 +173,3 @@ def test_scales_come_in_any_form(name):
     for scale in (2, np.float32(2), np.full(D, 2), np.full(D, 2, dtype=object)):
         estimator = fit(setting(name, feature_scale=scale), RECORDS)
         np.testing.assert_array_equal(estimator.feature_scale_, np.full(D, 2.0))
-
-
-@each_setting
-def test_a_scale_of_zero_marks_a_constant_feature(name):
-    """Its entries are zero without noise, and nobody else's change."""
-    scales = np.ones(D)
-    scales[[2, 7]] = 0.0
-    estimator = fit(setting(name, feature_scale=scales, positive_semidefinite=True), RECORDS)
-    assert not estimator.covariance_[[2, 7]].any()
-    assert not np.signbit(estimator.covariance_[[2, 7]]).any()
-    np.testing.assert_allclose(estimator.get_precision()[2], 0.0, atol=1e-9)
-    others = np.delete(np.arange(D), [2, 7])
-    assert np.diag(estimator.covariance_)[others].any()
-    if name in OURS:
-        noise, (lower, upper) = estimator.noise_sd_, estimator.covariance_interval()
-        for matrix in (noise, lower, upper):
-            np.testing.assert_array_equal(matrix[[2, 7], [2, 7]], 0.0)
-        np.testing.assert_allclose(np.diag(estimator.covariance_)[others], 1.0, atol=0.25)
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_scales_are_paid_for_where_they_are_not_known(name):
-    """Known ones cost nothing; the share of others falls with the number of records."""
-    complete = {"assume_centered": True, "drop_nulls": False}
-    assert setting(name, feature_scale=1.0, **complete)._public_inputs(1000, D).before == 0
-    rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
-    estimator = setting(name, **complete)
-    shares = [estimator._public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
-    assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
-    assert shares[0] > shares[1] > 50 * shares[2] > 0

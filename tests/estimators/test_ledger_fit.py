@@ -1,55 +1,43 @@
 """Fits that are charged to a ledger: first the charge, then the records, or neither."""
 
 import itertools
-import math
 import re
 from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from estimators.settings import (
-    ESTIMATORS,
     KNOWN,
     OURS,
     PUBLISHED,
     RECORDS,
     SETTINGS,
-    TRUTH,
     D,
     each_setting,
     fit,
     make,
     setting,
-    skip_search,
 )
 from estimators.stand_ins import RepeatedRecords, UntouchableRecords
 from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
     PrivateSparseCovariance,
-    ScreenedCovariance,
 )
 from hushcov.estimators import answering, base
 from hushcov.exceptions import (
-    AccuracyWarning,
     BudgetError,
     CapacityError,
-    LedgerError,
     ParameterError,
     PrivacyConditionError,
     PrivacyWarning,
 )
-from hushcov.kernel.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
+from hushcov.kernel.accounting import Approximate, Clocked, Gaussian, compose
 from hushcov.kernel.accounting import ledger as ledger_module
 from hushcov.kernel.accounting.ledger import as_charge
-from hushcov.kernel.sums.gram import second_moments
 from hushcov.ledger import Ledger
-from hushcov.paper.parameters import total_variation
 from hushcov.release import files as release_files
-from hushcov.simulate import wishart_moments
-from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 UNREAD = UntouchableRecords(*RECORDS.shape)
@@ -106,33 +94,6 @@ def test_a_fit_is_charged_once_and_the_next_is_refused_unread(ledger, name):
     assert ledger.history("people") == (receipt,)
 
 
-@each_setting
-def test_the_charge_comes_before_the_records(ledger, name):
-    with pytest.raises(AssertionError, match="records were read"):
-        setting(name, **charged(ledger)).fit(UNREAD)
-    assert len(ledger.history("people")) == 1
-
-
-@pytest.mark.parametrize(
-    ("fits", "most"),
-    [
-        ((GaussianCovariance, ScreenedCovariance, GaussianCovariance, ScreenedCovariance), 1.08),
-        ((GaussianCovariance, PrivateSparseCovariance, GaussianCovariance), 1.08),
-        ((*ESTIMATORS, GaussianCovariance), 1.3),  # clocks and selections share no close bound
-    ],
-    ids=["selections", "clocks", "both"],
-)
-def test_several_fits_cost_less_than_their_sum(ledger, fits, most):
-    events = []
-    for cls in fits:
-        est = make(cls, epsilon=0.35, **charged(ledger)).fit(RECORDS)
-        events += est.release_.guarantee.events
-    spent = ledger.spent("people").epsilon
-    fixed = compose(events, delta=BUDGET["delta"]).epsilon
-    assert fixed < spent < most * fixed
-    assert 0.35 < spent <= 1 < len(fits) * 0.35
-
-
 @pytest.mark.parametrize("given", ["ledger", "dataset"])
 def test_both_or_neither(ledger, given):
     for est in (*map(setting, SETTINGS), calibrated()):
@@ -150,43 +111,6 @@ def test_fits_of_all_kinds_share_a_budget(ledger):
     spent, fixed = ledger.spent("people").epsilon, compose(events, delta=1e-6).epsilon
     assert fixed < spent < 1.15 * fixed  # a pure release is among them
     assert 0.15 < spent < len(PUBLISHED) * 0.15
-
-
-def test_a_path_does_as_well_and_clones_share_the_file(ledger):
-    by_path = make(GaussianCovariance, epsilon=0.3, ledger=str(ledger.path), dataset="people")
-    by_path.fit(RECORDS)
-    clone(make(GaussianCovariance, epsilon=0.3, **charged(ledger))).fit(RECORDS)
-    assert len(ledger.history("people")) == 2
-    with pytest.raises(LedgerError, match="not there"):
-        clone(by_path).set_params(ledger="nowhere.db").fit(UNREAD)
-    with pytest.raises(ParameterError, match="path must be"):
-        clone(by_path).set_params(ledger=7).fit(UNREAD)
-
-
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-def test_calibrated_fits_and_moments(ledger, monkeypatch):
-    skip_search(monkeypatch)
-    ledger.change_budget("people", 2.5, 1e-6)
-    est = calibrated(**charged(ledger)).fit(RECORDS)
-    guarantee = est.release_.guarantee
-    *events, slack = est.receipt_.charge.events
-    assert tuple(events) == guarantee.events
-    # Finite precision is charged as a distance, which costs more beside other releases.
-    assert isinstance(slack, TotalVariation)
-    distance = total_variation(est.parameters_.schedule)
-    assert distance <= slack.distance <= distance * (1 + 1e-9)
-    assert math.isclose(guarantee.numerical_delta, distance * (1 + math.e))
-    assert est.receipt_.total.epsilon <= 1
-    moments = second_moments(ArrayRecords(RECORDS), est.grid(*RECORDS.shape))
-    est.fit_statistics(moments)
-    est.fit_statistics(wishart_moments(TRUTH, len(RECORDS), random_state=1))
-    with pytest.raises(AssertionError, match="records were read"):
-        est.fit(UNREAD)
-    assert [r.charge.private for r in ledger.history("people")] == [True, True, False, True]
-    ledger.change_budget("people", math.nextafter(ledger.spent("people").epsilon, 3), 1e-6)
-    for again in (est.fit_statistics, est.fit):
-        with pytest.raises(BudgetError):
-            again(moments if again == est.fit_statistics else UNREAD)
 
 
 def test_the_theorem_is_charged_as_promised_or_costs_nothing(ledger):
@@ -228,16 +152,6 @@ def test_what_fails_after_a_release_does_not_lose_it(ledger, monkeypatch):
     assert note.endswith("The release was made and is kept: write it with release_.write(folder).")
     assert est.release_.guarantee.epsilon == est.epsilon
     assert len(ledger.history("people")) == 1
-
-
-def test_a_warning_after_a_release_does_not_lose_it():
-    """Warnings may be errors: one comes when a column that does not vary was found."""
-    rows = np.random.default_rng(0).normal(size=(20_000, 4)) * (1, 1, 1, 0) + 3
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6)
-    with pytest.raises(AccuracyWarning):  # as in all tests
-        est.fit(rows)
-    assert est.release_.making.unresolved == (3,)
-    assert est.covariance_.shape == (4, 4)
 
 
 @pytest.mark.parametrize("counted", [False, True])

@@ -93,17 +93,6 @@ def test_no_record_by_other_options(options):
     assert len(kinds) in (0, 2)
 
 
-@pytest.mark.parametrize("way", [*[*WAYS][:5], "dask", "csv", "parquet"])
-@pytest.mark.parametrize(
-    "options", [{}, {"max_rows_per_unit": 3}, {"estimand": "unit-means"}], ids=str
-)
-def test_no_unit(tmp_path, way, options):
-    for table in (NONE, ONE):
-        X = WAYS[way](table.assign(who=np.arange(len(table))), tmp_path)
-        unit = 3 if way == "array" else "who"
-        assert estimator(**options).fit(X, unit=unit).n_features_in_ == 3
-
-
 def test_no_weight_no_genotype_and_no_coded_record(tmp_path):
     weights = {"max_sample_weight": 2.0}
     for rows, given in ((ROWS[:0], []), (ROWS[:5], np.zeros(5)), (ROWS[:5], np.full(5, 1e-9))):
@@ -184,25 +173,3 @@ def test_whatever_fails_after_the_count_says_that_it_is_paid(tmp_path, monkeypat
     assert info.value.__notes__ == [
         "There is no ledger: nothing was charged, and nothing was released."
     ]
-
-
-def test_per_record_cures_of_identifiers_and_weights():
-    """No message says to remove rows: what it says instead can be done."""
-    table = pd.DataFrame(ROWS, columns=NONE.columns).assign(who=np.arange(N) % 700 * 1.0)
-    table.loc[5, "who"] = np.nan
-    with pytest.raises(DataError, match=r"set all their values to NaN\. Do not remove rows"):
-        estimator().fit(table, unit="who")
-    lost = table["who"].isna()
-    cured = table.fillna({"who": -1.0})
-    cured.loc[lost, list(NONE.columns)] = np.nan
-    assert estimator().fit(cured, unit="who").n_features_in_ == 3
-    with pytest.raises(DataError, match="0 leaves a row out"):
-        estimator(max_sample_weight=1.0).fit(ROWS, sample_weight=np.full(N, -1.0))
-    weights = np.where(np.arange(N) % 7 == 0, np.nan, 1.0)
-    weighted = [
-        estimator(max_sample_weight=1.0).fit(ROWS, sample_weight=each).release_
-        for each in (weights, np.nan_to_num(weights))
-    ]
-    np.testing.assert_array_equal(*(each.integers for each in weighted))
-    with pytest.raises(DataError, match="0 leaves a row out"):
-        estimator(max_sample_weight=1.0, drop_nulls=False).fit(ROWS, sample_weight=weights)

@@ -19,10 +19,9 @@ from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovaria
 from hushcov.estimators.scaled import PrivacyUnit
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.fit import Plan
-from hushcov.kernel.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
+from hushcov.kernel.accounting import ADD_REMOVE, RECORD
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.ledger import Ledger
-from moved import Recorder
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning"),
@@ -78,7 +77,7 @@ def fit(est, **given):
 
 
 def fit_planned(est, plan):
-    return est._fit_planned(rows_of(est), plan)
+    return est._fit_counted(est._count(X, PrivacyUnit.checked(est)), plan)
 
 
 def plan_removed(est):
@@ -335,26 +334,3 @@ def test_certificates_know_their_noise_and_wrong_options_are_refused_before_the_
     with pytest.raises(ParameterError, match=r"epsilon must be .* got 20"):
         est.set_params(epsilon=20.0, threshold=None).fit(X)
     assert not ledger.history("people")
-
-
-@pytest.mark.parametrize("run", ["fit_units", "count_and_fit", "fit_units_found"])
-@pytest.mark.parametrize("first", [*list(RUNS)[:3], "plan_units", "count_and_fit"])
-def test_a_whole_unit_moves_no_more_than_is_certified(first, run, monkeypatch):
-    """Exact sums of neighbours that differ in all rows of one unit, over the noise they got."""
-    other = X.copy()
-    other[IDS == 7] = 100.0
-    known = {"feature_scale": 1.0, "assume_centered": True}
-    used = [GaussianCovariance(**BUDGET, **INSISTS, **known) for _ in range(2)]
-    for est in used:
-        RUNS[first](est)
-        est.set_params(neighbours="replace", max_rows_per_unit=None)
-    recorder = Recorder()
-    recorder.install(monkeypatch)
-    for est, rows in zip(used, (X, other), strict=True):
-        monkeypatch.setattr(f"{__name__}.X", rows)
-        recorder.start()
-        RUNS[run](est)
-    square, _ = recorder.costs()
-    events = used[0].release_.guarantee.events
-    certified = sum(event.mu**2 for event in events if isinstance(event, Gaussian | Clocked))
-    assert 0.1 * certified < square <= certified * (1 + 1e-9)

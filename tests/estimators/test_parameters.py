@@ -6,19 +6,18 @@ import pickle
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import hushcov
-from estimators.settings import BUDGET, PURE, RECORDS, D, fit, setting, skip_search
+from estimators.settings import BUDGET, PURE, RECORDS, D, setting, skip_search
 from estimators.stand_ins import UntouchableRecords
-from hushcov import CoinPressCovariance, Ledger
+from hushcov import Ledger
 from hushcov._validation import shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import documented, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
-from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.exceptions import ParameterError
 
 CLASSES = {name: getattr(hushcov, name) for name in dir(hushcov) if name.endswith("Covariance")}
 PRIVATE = {name: cls for name, cls in CLASSES.items() if issubclass(cls, PrivateCovariance)}
@@ -221,14 +220,6 @@ def test_what_means_nothing_is_refused_uncharged_and_unread(cls, name, tmp_path,
     assert ledger.history("people") == ()
 
 
-@pytest.mark.parametrize("name", ["gaussian", "sparse", "coinpress"])
-@pytest.mark.parametrize("message", SCALES)
-def test_refused_scales_are_described(name, message):
-    for scale in SCALES[message]:
-        with pytest.raises(ParameterError, match=f"feature_scale must.*{message}"):
-            setting(name, feature_scale=scale).fit(UNREAD)
-
-
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
@@ -243,20 +234,3 @@ def test_refused_scales_are_described(name, message):
 def test_pairs_that_bound_nothing(bounds, message):
     with pytest.raises(ParameterError, match=message):
         setting("coinpress", eigenvalue_bounds=bounds).fit(UNREAD)
-
-
-@pytest.mark.parametrize(
-    "bounds", [[0.5, 2], np.array([0.5, 2.0]), pd.Series([0.5, 2.0], index=["a", "b"])]
-)
-def test_pairs_come_in_any_form(bounds):
-    estimator = fit(setting("coinpress", eigenvalue_bounds=bounds), RECORDS)
-    expected = fit(setting("coinpress", eigenvalue_bounds=(0.5, 2.0)), RECORDS)
-    assert isinstance(estimator, CoinPressCovariance)
-    assert estimator.release_ == expected.release_
-
-
-@pytest.mark.parametrize("size", [(0, 5), (5.0, 5), ("5", 5), (5, 0), (5, "5"), (5, True), (5, 1)])
-@pytest.mark.parametrize("name", ["screened", "sparse"])
-def test_sizes_that_mean_nothing_cannot_be_planned(name, size):
-    with pytest.raises(HushcovError, match=r"n_records|n_features"):
-        setting(name).plan(*size)

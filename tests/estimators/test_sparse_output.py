@@ -38,15 +38,6 @@ def test_everything_is_the_same(cls):
         assert np.array_equal(ours.toarray()[stored], theirs[stored])
 
 
-def test_constant_features():
-    scale = np.ones(RECORDS.shape[1])
-    scale[3] = 0.0
-    dense, thin = fits(ScreenedCovariance, feature_scale=scale)
-    assert np.array_equal(thin.covariance_.toarray(), dense.covariance_)
-    assert not np.signbit(thin.covariance_.toarray()[3]).any()
-    assert not thin.covariance_.toarray()[3].any()
-
-
 def test_it_is_chosen_from_the_number_of_features(monkeypatch):
     assert not sparse.issparse(fit(make(ScreenedCovariance), RECORDS).covariance_)
     monkeypatch.setattr(scaled, "LARGEST_DENSE", 9)

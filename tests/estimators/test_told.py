@@ -1,7 +1,6 @@
 """Estimators that are told bounds, or which pairs may covary: what they release and refuse."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,16 +12,13 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovaria
 from hushcov.candidates import Candidates
 from hushcov.exceptions import (
     AccuracyWarning,
-    CapacityError,
-    HopelessError,
     ParameterError,
     SeededNoiseWarning,
 )
-from hushcov.fit import candidate_mechanisms, compare, fit_memory, forecast, registry
+from hushcov.fit import forecast
 from hushcov.release import Release
-from hushcov.release.findings import constant_features
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.text.description import CONSTANT, preparation_words
+from hushcov.text.description import preparation_words
 
 D, BUDGET = 12, {"epsilon": 3.0, "delta": 1e-6}
 NAMES = [f"x{i}" for i in range(D)]
@@ -88,23 +84,6 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
         est._fit_plan(1_000, D)
 
 
-def test_mechanisms_refuse_for_themselves():
-    """A plan or forecast made by hand cannot forget the candidates either."""
-    est = ScreenedCovariance(**BUDGET, bandwidth=2)
-    inputs = est._public_inputs(10_000, D)
-    with pytest.raises(ParameterError, match="must be left out with adaptive"):
-        forecast(inputs, "adaptive")
-    request = est._request(D)
-    plan = registry.named("row-top-k").plan(inputs)
-    with pytest.raises(ParameterError, match="must be left out with row-top-k"):
-        request.plan(*request.divide(10_000, D), plan, np.ones(D))
-    with pytest.raises(ParameterError, match="is required by candidates"):
-        registry.check_candidates("candidates", None)
-    assert [each.mechanism for each in compare(inputs).forecasts] != []
-    assert {each.mechanism for each in compare(inputs).forecasts} == set(candidate_mechanisms())
-    assert "2 columns apart" in str(compare(inputs))
-
-
 @pytest.mark.parametrize("cls", [PrivateSparseCovariance, ScreenedCovariance, GaussianCovariance])
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -120,20 +99,6 @@ def test_mechanisms_refuse_for_themselves():
 def test_refused_before_anything_is_read(cls, options, words):
     with pytest.raises(ParameterError, match=words):
         cls(**BUDGET, **options)._fit_plan(4_000, D)
-
-
-def test_memory_grows_with_the_candidates(monkeypatch):
-    size, d = (10**5, 10**5), 10**5
-    few, more = (
-        fit_memory("screened", *size, sparse=True, candidates=Candidates.band(d, w))
-        for w in (10, 110)
-    )
-    assert few < 4e9  # all pairs would take 20
-    assert 0.5e9 < more - few < 2e9
-    monkeypatch.setattr(registry, "total_memory", lambda: 10**9)
-    band = Candidates.band(d, 100)
-    with pytest.raises(CapacityError, match=r"candidate pairs need about .* a narrower band"):
-        registry.check_memory("screened", *size, sparse=True, candidates=band)
 
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
@@ -162,16 +127,6 @@ def test_no_bounded_column_is_unresolved(cls):
     assert found.unresolved_features_.size == 0
     assert (found.feature_scale_ > 0).all()
     assert (found.feature_scale_ <= 0.5).all()
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_values_beyond_the_bounds_change_nothing(cls):
-    X = answers()
-    bounds = dict.fromkeys(range(len(SHARES)), (0, 1))
-    wild = np.where(X == 1, 1e9, -1e9)
-    one, other = private(cls, X, bounds), private(cls, wild, bounds)
-    assert np.array_equal(one.release_.integers, other.release_.integers)
-    assert np.array_equal(one.location_, other.location_)
 
 
 def test_names_arrays_and_indices_are_the_same_and_known_means_are_clipped():
@@ -215,15 +170,6 @@ def test_constant_columns_and_what_the_document_says_of_bounds(tmp_path):
     assert Release.read(tmp_path / "release") == found.release_
 
 
-def test_few_records_are_enough_where_bounds_are_known():
-    X = answers(300)
-    options = {"on_hopeless": "raise"}
-    with pytest.raises(HopelessError, match="too few"):
-        private(GaussianCovariance, X, None, **options)
-    plan = make(GaussianCovariance, bounds={0: (0, 1)})._fit_plan(300, 6)
-    assert not any("to find means and scales" in each.sentence for each in plan.cautions)
-
-
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_wrong_bounds_are_refused_before_anything_is_read(cls):
     frame = pd.DataFrame(answers(), columns=list("abcdef"))
@@ -234,19 +180,3 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
     ):
         with pytest.raises(ParameterError, match=words):
             private(cls, frame, bounds)
-
-
-def test_columns_that_came_out_constant_are_named_by_released_numbers():
-    """Not those that were given as constant, nor any where noise hides whether they vary."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(20_000, 6))
-    X[:, 1], X[:, 2], X[:, 3] = 0.0, rng.random(20_000) < 0.2, 7.0
-    bounds = {1: (0, 1), 2: (0, 1), 3: (7, 7)}
-    known = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, bounds=bounds)
-    release = fit(known, X).release_
-    assert constant_features(release) == [1]
-    said = dict(preparation_words(release))[CONSTANT]
-    assert said.startswith("1 of 6 features came out constant")
-    centred = GaussianCovariance(epsilon=1.0, delta=1e-6, assume_centered=True)
-    assert constant_features(fit(centred, X[:, [0, 1, 4]]).release_) == [1]
-    assert constant_features(replace(release, noise_sd=(0.1, 0.1))) == []

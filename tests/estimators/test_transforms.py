@@ -11,8 +11,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform
 from hushcov.release import Release
 from hushcov.release.scores import score_variances
-from hushcov.tables.sources import ArrayRecords, open_records
-from hushcov.transforms import check_transforms, read_transform
+from hushcov.tables.sources import open_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
 
@@ -63,24 +62,6 @@ def test_public_maps_are_those_of_records_mapped_beforehand(text):
     assert list(here.labelled_covariance().columns) == list(here.release_.column_names)
 
 
-@pytest.mark.parametrize("text", MAPS)
-def test_public_maps_are_total_and_never_decrease(text):
-    extremes = [-1.7e308, -1e300, -1.0, -5e-324, 0.0, 5e-324, 1e-300, 0.5, 1.0, 1e300, 1.7e308]
-    made = read_transform(text, "x").mapped(np.array(extremes), np)
-    assert np.isfinite(made).all()
-    assert (np.diff(made) >= 0).all()
-
-
-def test_one_name_a_list_and_a_mapping_say_the_same():
-    wanted = check_transforms("sqrt", 3)
-    assert check_transforms(["sqrt"] * 3, 3) == wanted
-    assert check_transforms({0: "sqrt", 1: "sqrt", 2: "sqrt"}, 3) == wanted
-    assert check_transforms(np.array(["sqrt"] * 3), 3) == wanted
-    assert check_transforms(None, 3) is check_transforms([None, "none", None], 3) is None
-    bounds = check_transforms({"b": "log1p"}, 2, ["a", "b"]).bounds(None)
-    assert bounds is None
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -121,19 +102,6 @@ def test_bounds_are_of_columns_before_and_are_mapped():
     assert made.release_.making.bounds[0] == (0.0, pytest.approx(np.log(100.0)))
 
 
-def test_caps_are_near_the_quantiles_and_released():
-    frame = table(20_000)
-    made = fitted(frame, transforms={"income": "winsorise:0.05"}).release_
-    low, high = made.making.transforms[0].edges
-    below, above = (frame.income < low).mean(), (frame.income > high).mean()
-    assert 0.03 < below <= 0.055
-    assert 0.03 < above <= 0.055
-    capped = frame.assign(income=frame.income.clip(low, high))
-    scale = np.sqrt(np.diag(np.cov(capped.T)))
-    error = (made.covariance() - np.cov(capped.T)) / np.outer(scale, scale)
-    assert np.abs(error[0, 1:]).max() < 0.05
-
-
 def sources(frame, folder):
     frame.to_csv(folder / "t.csv", index=False)
     np.save(folder / "t.npy", frame.to_numpy())
@@ -159,38 +127,6 @@ def test_normal_scores_wherever_records_are(tmp_path):
     again = Release.read(made.release_.write(tmp_path / "out"))
     assert again == made.release_
     assert again.making.transforms == made.release_.making.transforms
-
-
-def test_normal_scores_with_gaps_and_in_partitions():
-    frame = table(12_000)
-    gaps = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.01)
-    complete = gaps.dropna().to_numpy()
-    made = fitted(gaps, drop_nulls=True, transforms="rank")
-    assert np.abs(made.correlation_ - np.corrcoef(scores(complete).T)).max() < 0.06
-    array = pytest.importorskip("dask.array")
-    parts = array.from_array(frame.to_numpy(), chunks=(3000, 4))
-    assert (
-        fitted(parts, transforms="rank").release_
-        == fitted(frame.to_numpy(), transforms="rank").release_
-    )
-
-
-def test_increasing_maps_of_columns_change_little():
-    frame = table(12_000)
-    other = frame.assign(income=frame.income**3, fee=np.arctan(frame.fee))
-    one, two = (
-        fitted(each, transforms={"income": "rank", "fee": "rank"}) for each in (frame, other)
-    )
-    assert np.abs(one.correlation_ - two.correlation_).max() < 0.06
-
-
-@pytest.mark.slow
-def test_tensors_are_mapped_as_arrays_are():
-    torch = pytest.importorskip("torch")
-    X = table(3000).to_numpy(copy=True)
-    for options in ({"transforms": "rank"}, {"transforms": "log1p"}):
-        one, two = fitted(X, **options), fitted(torch.as_tensor(X), **options)
-        assert np.abs(one.correlation_ - two.correlation_).max() < 1e-3
 
 
 def test_a_codebook_has_transforms(tmp_path):
@@ -224,14 +160,6 @@ def test_sampling_variances_of_scores_in_two_cases_that_are_known():
     flag = shared(1 - p, p)
     assert score_variances((flag, flag), one, np.array([r]))[0] == pytest.approx(exact, rel=0.05)
     assert np.isnan(score_variances((flag, None), one, np.array([r]))).all()
-
-
-def test_records_that_are_not_finite_are_refused_as_elsewhere():
-    X = table(50).to_numpy(copy=True)
-    X[3, 1] = np.inf
-    made = check_transforms("sqrt", 4).view(ArrayRecords(X))
-    with pytest.raises(Exception, match="must be finite"):
-        made.map_sum(lambda block: np.zeros(1, dtype=np.int64))
 
 
 def mixed(n, kind, seed):

@@ -9,7 +9,7 @@ as soon as it is there: its fields are given values by their names, or by its ow
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
@@ -78,7 +78,7 @@ def given(name, together):
         "products": [product_map(together)],
         "tilt": [None, (100, -300, 0)],
         "pairs": [None, (np.array([0, 1]), np.array([2, 2]))],
-    }[name]
+    }.get(name, [])
 
 
 def examples(kind, together):
@@ -89,8 +89,10 @@ def examples(kind, together):
         scores = examples(PairSigns, together)
         return [kind(each, np.arange(n)) for each in scores[:2] for n in (1, 2)]
     choices = [given(each.name, together) for each in fields(kind)]
-    found = [kind(*values) for values in itertools.product(*choices)]
-    return [each for each in found if possible(each)]
+    made = [kind(*values) for values in itertools.product(*choices)]
+    found = [each for each in made if possible(each)]
+    assert found, f"{kind.__name__} needs examples: give it a class method of this name"
+    return found
 
 
 def possible(query):
@@ -205,6 +207,13 @@ def test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, 
     assert not found or max(found) >= 0.5
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_query_is_attacked(kind):
+    """Nothing is left out for lack of examples, and every query is here, where it is looked for."""
+    assert any(tried(kind, neighbours) for neighbours in RELATIONS)
+    assert kind.__module__ == queries.__name__ or kind in PLANTED
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
 @pytest.mark.parametrize("tilt", [None, (100, -300, 0), (1023, -1023, 512)])
 def test_no_score_moves_further_than_a_selection_says(relation, tilt):
@@ -241,7 +250,17 @@ class Overstated(queries.ScaleCounts):
         return 100 * self.n_features
 
 
-@pytest.mark.parametrize("kind", [Understated, Overstated])
+@dataclass(frozen=True, eq=False)
+class WithoutExamples(queries.ScaleCounts):
+    """A new query, of a field that nobody has given values for."""
+
+    sharpness: float
+
+
+PLANTED = (Understated, Overstated, WithoutExamples)
+
+
+@pytest.mark.parametrize("kind", PLANTED)
 def test_a_planted_mistake_is_found(kind):
     with pytest.raises(AssertionError):
         test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, RELATIONS[0])

@@ -94,6 +94,35 @@ def test_noise_that_is_too_small_is_refused(monkeypatch):
     assert session.measure(query, 0.5, deviations=(least,)).deviations == (least,)
 
 
+class Foreign(ScaleCounts):
+    """A query of somebody else, which says that neighbours do not differ at all."""
+
+    def squared_distance(self, relation):
+        return 0
+
+
+class ForeignCount(RowCount):
+    def distance(self, relation):
+        return 0
+
+
+def test_queries_from_outside_the_kernel_are_refused(monkeypatch):
+    seen, session = events(monkeypatch), session_of(X, ample(selects=True))
+    session.expect(10, 0.3)
+    reserve = session.reserve(0.5, 8)
+    del seen[:]
+    for ask in (
+        lambda: session.measure(Foreign(4), 0.1),
+        lambda: session.measure_in_strips(Foreign(4), 0.1, print),
+        lambda: session.select(type("Pairs", (PairSigns,), {})(4), 2, 1e-3),
+        lambda: session.count(ForeignCount(1), 0.5, "rows"),
+        lambda: reserve.measure(Foreign(4)),
+    ):
+        with pytest.raises(PrivacyConditionError, match="a query must be one of"):
+            ask()
+    assert seen == []
+
+
 def test_a_reserve_is_for_as_many_queries_as_were_charged():
     session = session_of(X)
     reserve = session.reserve(0.5, 8)  # for squares of 16: four histograms twice

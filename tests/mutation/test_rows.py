@@ -313,8 +313,8 @@ def test_workers_keep_no_more_than_a_quarter_of_their_memory(tmp_path, monkeypat
     client, held = Client(a=(56, 1), b=(None, 3), c=(51, 9)), Held(10)
     monkeypatch.setattr(cluster, "_MOST_KEPT", 15)
     monkeypatch.setattr(cluster, "_client", lambda: client)
-    assert cluster._rooms(client) == {"a": (14, 1), "b": (15, 3), "c": (12, 9)}
-    assert cluster._rooms(None) == {None: (15, 1)}
+    assert cluster._capacities(client) == {"a": (14, 1), "b": (15, 3), "c": (12, 9)}
+    assert cluster._capacities(None) == {None: (15, 1)}
     keepers = DaskRecords(files_of(tmp_path / "some", [4, 1, 3])[1])._keepers(held)
     assert [each is not None for each in keepers] == [True, True, False]
     assert list(held.keepers) == ["client"]

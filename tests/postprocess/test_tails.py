@@ -54,7 +54,7 @@ def test_features_without_variance_do_not_count(to):
     assert estimated(np.zeros((D, D))) == (1.0, 1.0, LARGEST_ERROR)
 
 
-def test_pairs_left_at_zero_miss_chance_correlations_unless_that_was_told():
+def test_pairs_left_at_zero_miss_chance_correlations_unless_they_are_known_zeros():
     kept = sparse.csr_array(BLOCK)
     assert estimated(kept)[0] == pytest.approx(math.sqrt((D - 3) / N), rel=0.01)
     assert estimated(kept, known_zeros=True)[0] == 0.0

@@ -24,7 +24,7 @@ from pyarrow import csv, feather, parquet
 
 from hushcov import Codebook
 from hushcov.bounds import check_bounds
-from hushcov.engines.records import on_processor
+from hushcov.engines.records import DeviceRecords, on_processor
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records import base as views
@@ -33,6 +33,7 @@ from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables import cluster, text
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import split_columns, units_of, weighted
 from hushcov_lab.peers import coinpress
@@ -376,23 +377,21 @@ VIEWS = {
     "scaled": lambda r, _: views.ScaledRecords(r, SCALE / 512),
     "complete": lambda r, _: views.CompleteRecords(r),
     "complete, centred": lambda r, _: views.CentredRecords(views.CompleteRecords(r), *PUBLIC),
-    "watched": lambda r, _: views.WatchedRecords(r, list, abs),
+    "watched": lambda r, _: WatchedRecords(r, list, abs),
     "counted": lambda r, _: views.CountedRecords(r, 100),
-    "on a device": lambda r, _: views.DeviceRecords(r, "cpu"),
+    "on a device": lambda r, _: DeviceRecords(r, "cpu"),
     "transforms": lambda r, _: MAPS.view(r),
     "log1p": lambda r, _: Transforms((None, *[Transform("log1p")] * 3)).view(r),
-    "transforms on a device": lambda r, _: MAPS.view(views.DeviceRecords(r, "cpu")),
+    "transforms on a device": lambda r, _: MAPS.view(DeviceRecords(r, "cpu")),
     "compact": lambda r, _: CompactRecords(r, *PUBLIC, SCALE),
-    "compact on a device": lambda r, _: CompactRecords(
-        views.DeviceRecords(r, "cpu"), *PUBLIC, SCALE
-    ),
+    "compact on a device": lambda r, _: CompactRecords(DeviceRecords(r, "cpu"), *PUBLIC, SCALE),
     "coded": lambda r, _: CodedRecords(r, (0, 0, 0, 2), ("a", "b", "c", "d=1", "d=2")),
     "multiplied": lambda r, _: coinpress.TransformedRecords(
         r, UNIT_GRID, np.eye(4) + np.eye(4, k=1)
     ),
     "one row of a unit": of_units(lambda units, r: units.bounded(r, 1)),
     "two rows of a unit": of_units(lambda units, r: units.bounded(r, 2)),
-    "units on a device": of_units(lambda units, r: units.bounded(views.DeviceRecords(r, "cpu"), 2)),
+    "units on a device": of_units(lambda units, r: units.bounded(DeviceRecords(r, "cpu"), 2)),
     "means of units": of_units(lambda units, r: units.means(r)),
     "weights": lambda r, who: weighted(r, who / 2, 2.0),
 }

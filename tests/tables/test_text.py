@@ -77,8 +77,8 @@ def test_a_first_record_is_not_published_as_names(text, first):
     path = text(f"{first}\n1,2\n")
     message = refusal(lambda: open_records(path))
     assert "first line" in message
-    assert "header=False (--no-header)" in message
-    assert "names=[...] (--names a,b,c)" in message
+    assert "header=False (no-header = true" in message
+    assert "names=[...] (names = [...]" in message
 
 
 def test_all_files_of_a_folder_are_looked_at(text, tmp_path):
@@ -213,7 +213,7 @@ def test_delimiters_and_packed_files(text, name, content, options):
 def test_another_separator_is_guessed_from_the_names(text, name, sign):
     path = text(f"a{sign}b\n1{sign}2\n", name)
     message = refusal(lambda: open_records(path))
-    assert f"use delimiter={sign!r} (--delimiter " in message
+    assert f"use delimiter={sign!r} (delimiter = " in message
 
 
 def test_only_a_line_of_names_is_quoted(text):

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_integer, check_real, shown
+from hushcov._validation import BUDGET_WORDS, check_integer, check_real, shown
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CandidateOptions, DeltaOptions, ForecastOptions, with_options
@@ -19,7 +19,7 @@ from hushcov.estimators.scaled import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.fit import Caution, hopeless_because, large_delta
 from hushcov.fit.counting import Counted, Counting
-from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.kernel.noise import Entropy, entropy_source
 from hushcov.kernel.session import Session

@@ -19,7 +19,7 @@ from hushcov.answers.columns import chosen, doubts, say_left_out, without_refere
 from hushcov.answers.files import Table
 from hushcov.answers.names import feature_names
 from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.postprocess import values_at
 from hushcov.postprocess.bands import mend_dense
 from hushcov.release import Release
@@ -341,8 +341,7 @@ def _comment(release: Release, notes: list[str], client: Client) -> str:
     lines = [] if private else ["THIS RELEASE IS NOT PRIVATE: its noise came from a seed."]
     lines += ["Everything is computed from the release, and costs no privacy.", *notes]
     mark = "# " if client.script.endswith(".R") else ""
-    plain = ("".join(c if c.isprintable() and c not in '"\\' else "?" for c in x) for x in lines)
-    return "\n".join(mark + line for line in plain)
+    return "\n".join(mark + re.sub(r'["\\]', "?", printable(line)) for line in lines)
 
 
 def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_integer
+from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import counted
 from hushcov.answers.files import Column, Table, frame, write_table
 from hushcov.answers.names import feature_names, positions
@@ -22,14 +22,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.coverage import Places
 from hushcov.release.files import write_npy
-from hushcov.release.view import (
-    LEVEL,
-    MOST_PAIRS,
-    PairTable,
-    paired_with,
-    released_among,
-    view,
-)
+from hushcov.release.view import LEVEL, MOST_PAIRS, PairTable, paired_with, released_among, view
 from hushcov.text.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.text.printing import AnswerPage, between
 
@@ -102,14 +95,35 @@ def variances_table(release: Release, level: float) -> Table:
     }
 
 
-def square_table(release: Release, matrix: Matrix) -> Table:
+def square_table(names: list[str], matrix: Matrix) -> Table:
     """Return a matrix with the names of the features: `feature`, then a column for each."""
-    names = feature_names(release)
     dense = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     first = "feature"
     while first in names:
         first += "_"
-    return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
+    column = np.array(names, dtype=object)
+    return {first: column} | {str(name): dense[:, i] for i, name in enumerate(names)}
+
+
+def square_frame(names: list[str], matrix: Matrix, library: str | None) -> Any:
+    """Return a matrix as a square frame; polars, without row labels, has names in `feature`."""
+    usual = LIBRARIES[0] if library is None else library
+    if check_choice("library", usual, LIBRARIES) == "pandas":
+        import pandas as pd
+
+        make = pd.DataFrame.sparse.from_spmatrix if is_sparse(matrix) else pd.DataFrame
+        return make(matrix, index=names, columns=names)
+    if is_sparse(matrix):
+        raise ParameterError(
+            "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
+            "sparse columns: use pandas, or covariance_ itself."
+        )
+    if "feature" in names:
+        raise ParameterError(
+            "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
+            "whose first column has that name: use pandas, or rename the feature."
+        )
+    return frame(square_table(names, matrix), "polars")
 
 
 def _correlations(pairs: Table) -> dict[str, Column]:
@@ -196,13 +210,7 @@ class Window(Answer):
 
     def matrix(self, library: str | None = None) -> Any:
         """Return the correlations as a square frame; polars has the names in `feature`."""
-        names = list(self.features)
-        if (library or self._frames) == "polars":
-            columns = {name: self.correlation[:, i] for i, name in enumerate(names)}
-            return frame({"feature": np.array(names, dtype=object)} | columns, "polars")
-        import pandas as pd
-
-        return pd.DataFrame(self.correlation, index=names, columns=names)
+        return square_frame(list(self.features), self.correlation, library or self._frames)
 
 
 def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> Window:
@@ -305,8 +313,9 @@ def write_tables(
             "variances": variances_table(release, LEVEL),
         }
     if release.n_features <= _WIDEST:
-        found["covariance"] = square_table(release, covariance)
-        found["correlation"] = square_table(release, view(release).correlation_matrix())
+        names = feature_names(release).tolist()
+        found["covariance"] = square_table(names, covariance)
+        found["correlation"] = square_table(names, view(release).correlation_matrix())
     for name, table in found.items():
         write_table(table, folder / f"{name}.{tables}")
     words = dict(_WORDS)

@@ -15,11 +15,7 @@ from scipy import special
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_level
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.postprocess import (
-    is_sparse,
-    sure_level,
-    values_at,
-)
+from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.estimate import factors_of, scales_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushcov._validation import meant
 from hushcov._words import counted
-from hushcov.exceptions import DataError, HushcovError, MissingPackageError, ParameterError
+from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.options import read_bandwidth
 from hushcov.release.files import RELEASE_FILES, check_place
 
@@ -40,7 +40,6 @@ def opened(
     `options` are those of `open_records`. The connection to a scheduler, if there is one, ends
     with the context.
     """
-    from hushcov.kernel.records.base import source_of
     from hushcov.tables.sources import open_records
 
     records = open_records(
@@ -54,13 +53,9 @@ def opened(
     if scheduler is None:
         yield records
         return
-    for name in ("scratch", "memory"):
-        if getattr(source_of(records), name) is not None:
-            raise ParameterError(
-                f"{name} must be left out with a scheduler: workers keep copies in a share of "
-                "their own memory, and write nothing."
-            )
-    with _on_cluster(path, records, scheduler) as elsewhere:
+    from hushcov.tables.cluster import on_cluster
+
+    with on_cluster(path, records, scheduler) as elsewhere:
         yield elsewhere
 
 
@@ -99,37 +94,6 @@ def chosen_columns(
     out = {name: why for name, why in found.no_measurements.items() if name not in aside}
     left = [name for name in there if name not in out and name not in apart]
     return (left, out) if out and left else (None, {})
-
-
-@contextmanager
-def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
-    """Yield the records as the workers of a cluster read them."""
-    from hushcov.kernel.records.base import source_of
-    from hushcov.tables.cluster import DaskRecords
-    from hushcov.tables.codebook import CodedRecords
-    from hushcov.tables.files import FileRecords
-
-    files = source_of(records)
-    if not isinstance(files, FileRecords):
-        raise ParameterError(
-            f"scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
-        )
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingPackageError("clusters", "dask", "dask") from None
-
-    try:
-        # The current client until it is closed, which the records find by themselves.
-        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError):
-        raise DataError(
-            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
-            "start one with 'dask scheduler', or leave it out of the settings."
-        ) from None
-    with client:
-        elsewhere = DaskRecords(files)
-        yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere
 
 
 def stem_of(file: Path) -> str:

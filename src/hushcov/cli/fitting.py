@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -33,19 +33,21 @@ from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.records.base import (
-    CountedRecords,
-    PartitionedRecords,
-    Records,
-    default_block_rows,
-    source_of,
-)
+from hushcov.kernel.queries import default_block_rows
 from hushcov.options import ESTIMANDS, Taker, read_bandwidth
 from hushcov.promise import promise_words
 from hushcov.release import Making, Release
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import DeclaredRecords, TableRecords, check_enough, is_file_source
+from hushcov.tables.sources import (
+    DeclaredRecords,
+    TableRecords,
+    are_elsewhere,
+    check_enough,
+    is_file_source,
+    memory_given,
+    with_count,
+)
 from hushcov.tables.units import split_columns
 from hushcov.text.description import (
     MOST_NAMED,
@@ -56,6 +58,9 @@ from hushcov.text.description import (
     structure_dict,
     verdict,
 )
+
+if TYPE_CHECKING:
+    from hushcov.kernel.records.base import Records
 
 NULLS_LEFT_OUT = (
     "records with a missing value in any column are left out: see that no column is known to be "
@@ -174,7 +179,7 @@ class Job:
     estimator: Any
     plan: Any
     whose: PrivacyUnit = field(default_factory=PrivacyUnit)
-    opened: Any = None  # after a count
+    opened: Any = None  # the records with what was settled about them; None in some dry runs
 
     shown_pairs: ClassVar[int] = 10
 
@@ -196,19 +201,17 @@ class Job:
             check_feature_scale(known["feature_scale"], records.n_features)
         estimator = PrivateSparseCovariance(**known)
         whose = PrivacyUnit.checked(estimator, columns.word, columns.identifiers, columns.weights)
-        opened = None
-        if whose.counts:
-            if columns.guess is not None:
-                records = CountedRecords(records, columns.guess)
-            else:
-                opened = _count(out or console(), records, estimator, whose)
-                records = opened.records
-            source = replace(source, records=records)
-        with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
-            if opened is not None:
-                plan = estimator._plan_opened(opened)
-            else:
-                plan = estimator._fit_plan(records.n_records, records.n_features, whose=whose)
+        comparing = "comparing the mechanisms, from public inputs"
+        if columns.guess is not None:  # nothing is to be read
+            source = replace(source, records=with_count(records, columns.guess))
+            with busy(comparing):
+                plan = estimator._fit_plan(columns.guess, records.n_features, whose=whose)
+            return cls(source, estimator, plan, whose)
+        opened = _count(out or console(), records, estimator, whose)
+        if opened.counted is not None:
+            source = replace(source, records=opened.records)
+        with paid_count(estimator), busy(comparing):
+            plan = estimator._plan_opened(opened)
         return cls(source, estimator, plan, whose, opened)
 
     @property
@@ -336,13 +339,13 @@ class Job:
         if is_file_source(self.source.file) and not self._elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
         told: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
-        told["given"] = source_of(self.source.records).memory
+        told["given"] = memory_given(self.source.records)
         return command_memory(name, self.plan.inputs, **told), reading
 
     @property
     def _elsewhere(self) -> bool:
         """Whether workers of a cluster read the records."""
-        return isinstance(source_of(self.source.records), PartitionedRecords)
+        return are_elsewhere(self.source.records)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -365,14 +368,12 @@ class Job:
 
     def watched(self) -> AbstractContextManager[Any]:
         """Return the records under a progress bar, to be fitted."""
-        return watched(self.source.records, count_is_public=not self.source.about)
+        records = self.source.records if self.opened is None else self.opened.records
+        return watched(records, count_is_public=not self.source.about)
 
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
-        if self.opened is not None:
-            self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
-        else:
-            self.estimator._fit_planned(records, self.plan)
+        self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
 
     @property
     def release(self) -> Release:

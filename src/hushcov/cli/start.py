@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from hushcov._charged import NOTHING_CHARGED, charge_begun
-from hushcov._validation import check_real
+from hushcov._validation import LARGEST_EPSILON, OF_COMPLETE, check_real
 from hushcov._words import counted, number, shell_word
 from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import (
@@ -40,7 +40,6 @@ from hushcov.cli.prompts import (
     ask_whose,
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.inputs import LARGEST_EPSILON, OF_COMPLETE
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
 from hushcov.ledger import Ledger
 from hushcov.promise import (

@@ -191,29 +191,10 @@ class Answers:
             column, `feature`, has the names, so that no feature may be called that.
         """
         from hushcov.answers.names import feature_names
+        from hushcov.answers.tables import square_frame
 
         names = feature_names(self._released()).tolist()
-        usual = self._frames or LIBRARIES[0]
-        if check_choice("library", usual if library is None else library, LIBRARIES) == "pandas":
-            import pandas as pd
-
-            make = (
-                pd.DataFrame.sparse.from_spmatrix if is_sparse(self.covariance_) else pd.DataFrame
-            )
-            return make(self.covariance_, index=names, columns=names)
-        if is_sparse(self.covariance_):
-            raise ParameterError(
-                "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
-                "sparse columns: use pandas, or covariance_ itself."
-            )
-        if "feature" in names:
-            raise ParameterError(
-                "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
-                "whose first column has that name: use pandas, or rename the feature."
-            )
-        from hushcov.answers.tables import square_table
-
-        return self._frame(square_table(self.release_, self.covariance_), "polars")
+        return square_frame(names, self.covariance_, library or self._frames)
 
     # ---- questions ----
 

@@ -17,12 +17,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov._validation import (
+    BUDGET_WORDS,
+    LARGEST_EPSILON,
+    check_choice,
+    check_integer,
+    check_real,
+    shown,
+)
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.fit.registry import LARGEST_DENSE, check_memory
-from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
@@ -289,22 +296,6 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh():
             self.__dict__ |= opened.fitted
             return self._run(opened, plan)
-
-    def _fit_planned(self, X: Any, plan: Plan) -> Self:
-        """Release the covariance of the records in `X` by a plan that `_fit_plan` made for them.
-
-        For the relation "replace" on single records: others release the number of records first,
-        and no plan can know it.
-        """
-        with self._fresh(X):
-            self._check_ledger()
-            whose = PrivacyUnit.checked(self)
-            if whose.counts:
-                raise ParameterError(
-                    "neighbours must be 'replace' here, got 'add-remove': the number of "
-                    "records is released first, and the plan is made for it. Use fit."
-                )
-            return self._run(self._opened(X, whose), plan)
 
     def _opened(self, X: Any, whose: PrivacyUnit) -> OpenedRecords:
         """Open records through the views that their relation needs, after a count if need be.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray, is_tensor
 from hushcov._validation import check_choice, check_integer, check_real, shown
@@ -56,8 +55,6 @@ class ThresholdedCovariance(EmpiricalCovariance):
         Folds of the cross-validation; each must have two records or more.
     n_constants : int, default=41
         Points of the grid of the cross-validation; 41 are 0.1 apart.
-    store_precision : bool, default=True
-        Whether to keep the (pseudo-)inverse of the estimate.
     assume_centered : bool, default=False
         Whether the features have mean zero, so that no mean is subtracted.
     random_state : None, int or RandomState
@@ -68,7 +65,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The estimate. It need not be positive semidefinite; `hushcov.postprocess.project_psd`
         makes it so.
-    precision_ : ndarray of shape (n_features, n_features) or None
+    precision_ : ndarray of shape (n_features, n_features)
         Its inverse, with zeros in directions where there is none.
     support_ : boolean ndarray of shape (n_features, n_features)
         Where the estimate is not zero.
@@ -103,7 +100,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
     constant: Any = 2.0
     n_splits: int = 5
     n_constants: int = 41
-    store_precision: bool = True
+    store_precision: ClassVar[bool] = True  # for scikit-learn
     assume_centered: bool = False
     random_state: Any = None
 
@@ -132,13 +129,8 @@ class ThresholdedCovariance(EmpiricalCovariance):
             self.threshold_ = levels * unit
         self.covariance_ = RULES[self.rule](covariance, levels) * unit
         self.support_ = self.covariance_ != 0
-        self.precision_ = pseudo_inverse(self.covariance_) if self.store_precision else None
+        self.precision_ = pseudo_inverse(self.covariance_)
         return self
-
-    def get_precision(self) -> FloatArray:
-        """Return the inverse of the estimate; see `precision_`."""
-        check_is_fitted(self, "covariance_")
-        return pseudo_inverse(self.covariance_) if self.precision_ is None else self.precision_
 
     def _cv(self) -> bool:
         return isinstance(self.constant, str) and self.constant == "cv"

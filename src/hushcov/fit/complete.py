@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hushcov._validation import check_integer
+from hushcov._validation import OF_COMPLETE, check_integer
 from hushcov.exceptions import TooFewCompleteError
 from hushcov.fit.mechanism import Prepared, Stage, StageCost
-from hushcov.inputs import OF_COMPLETE, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel import queries, views
 from hushcov.release.document import ALL_WITHIN, complete_words
 

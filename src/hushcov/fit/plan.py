@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_real
+from hushcov._validation import DELTA_WORDS, check_real
 from hushcov._words import counted, number
 from hushcov.bounds import Bounds
 from hushcov.exceptions import (
@@ -25,7 +25,7 @@ from hushcov.exceptions import (
 )
 from hushcov.fit.mechanism import SCALES, Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
-from hushcov.inputs import DELTA_WORDS, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.release import Release
 

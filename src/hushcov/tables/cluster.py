@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from hushcov.exceptions import (
     ForeignError,
     HushcovError,
     MissingPackageError,
+    ParameterError,
 )
 from hushcov.kernel.records.base import (
     BlockFunction,
@@ -48,7 +50,7 @@ from hushcov.kernel.records.base import (
 )
 from hushcov.kernel.records.compact import ALL_ROWS, CompactRecords, KeptCopy
 from hushcov.kernel.records.units import Units
-from hushcov.tables.codebook import FrameRecords
+from hushcov.tables.codebook import CodedRecords, FrameRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
@@ -186,7 +188,7 @@ class DaskRecords(PartitionedRecords):
         if place not in held.keepers:
             # By the number of records that is public or released: what is read again tells it.
             each = -(-2 * held.n_records * self.n_features // max(1, len(self._pieces)))
-            places = _spread([each] * len(self._pieces), _rooms(client))
+            places = _spread([each] * len(self._pieces), _capacities(client))
             keepers: list[Any] = [None] * len(places)
             for i, ((n_rows, _), where) in enumerate(zip(self._pieces, places, strict=True)):
                 size = 2 * n_rows * self.n_features
@@ -207,7 +209,7 @@ def _client() -> Any:
     return client if hasattr(client, "scheduler_info") else None
 
 
-def _rooms(client: Any) -> dict[Any, tuple[int, int]]:
+def _capacities(client: Any) -> dict[Any, tuple[int, int]]:
     """Return the bytes that each worker may keep of the rows, and its threads."""
     if client is None:
         return {None: (_MOST_KEPT, 1)}
@@ -217,14 +219,14 @@ def _rooms(client: Any) -> dict[Any, tuple[int, int]]:
     }
 
 
-def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
-    """Choose a place for each copy, by its size and the room and the threads of places."""
-    taken = dict.fromkeys(rooms, 0)
+def _spread(sizes: Sequence[int], capacities: dict[Any, tuple[int, int]]) -> list[Any]:
+    """Choose a place for each copy, by its size, and the bytes and threads of each place."""
+    taken = dict.fromkeys(capacities, 0)
     found: list[Any] = [_NOWHERE] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        able = [place for place, (room, _) in rooms.items() if taken[place] + sizes[i] <= room]
+        able = [place for place, (most, _) in capacities.items() if taken[place] + sizes[i] <= most]
         if able:
-            place = min(able, key=lambda place: (taken[place] + sizes[i]) / rooms[place][1])
+            place = min(able, key=lambda place: (taken[place] + sizes[i]) / capacities[place][1])
             taken[place] += sizes[i]
             found[i] = place
     return found
@@ -560,3 +562,35 @@ def _local(frame: Any, label: Any) -> PartRecords | None:
 def _sizes(part: PartRecords | None) -> tuple[str, IntArray] | None:
     # The name of the type: dask 2024.8 calls what is first in a tuple, if it can be called.
     return None if part is None else (part.kind.__name__, part.units.sizes)
+
+
+@contextmanager
+def on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
+    """Yield the records of a path as the workers of a cluster read them, while it is connected."""
+    files = source_of(records)
+    for name in ("scratch", "memory"):
+        if getattr(files, name) is not None:
+            raise ParameterError(
+                f"{name} must be left out with a scheduler: workers keep copies in a share of "
+                "their own memory, and write nothing."
+            )
+    if not isinstance(files, FileRecords):
+        raise ParameterError(
+            f"scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingPackageError("clusters", "dask", "dask") from None
+
+    try:
+        # The current client until it is closed, which the records find by themselves.
+        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        raise DataError(
+            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
+            "start one with 'dask scheduler', or leave it out of the settings."
+        ) from None
+    with client:
+        elsewhere = DaskRecords(files)
+        yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere

@@ -370,8 +370,8 @@ class FileRecords(Records):
         if self.spans[0].format != "parquet" or self._texts:
             return None
         d, parts, position = self.n_features, list[_Part](), 0
-        room = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
-        room += self.memory or 0  # before there is a compact copy
+        allowed = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
+        allowed += self.memory or 0  # before there is a compact copy
         for span in self.spans:
             if span.path not in self._groups:
                 self._groups[span.path] = group_sizes(span.path)
@@ -381,7 +381,9 @@ class FileRecords(Records):
                 end += size
                 if first >= last:
                     continue
-                rows = room - 3 * threads() * max(_COLUMNS_BYTES, 8 * size)  # columns that are read
+                rows = allowed - 3 * threads() * max(
+                    _COLUMNS_BYTES, 8 * size
+                )  # columns that are read
                 rows = max(1, rows // (8 * d))
                 if last - first > 2 * rows:
                     return None

@@ -28,7 +28,14 @@ from hushcov.exceptions import (
     own_errors,
     raise_alone,
 )
-from hushcov.kernel.records.base import MISSING_CURE, Records, default_block_rows, source_of
+from hushcov.kernel.records.base import (
+    MISSING_CURE,
+    CountedRecords,
+    PartitionedRecords,
+    Records,
+    default_block_rows,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from hushcov.tables.codebook import Codebook
@@ -610,3 +617,18 @@ def check_enough(name: object, records: Any) -> None:
             f"{name} must have at least 1 record: found an array with {n} sample(s) "
             f"(shape={(n, d)}) while a minimum of 1 is required. Check how it was loaded."
         )
+
+
+def are_elsewhere(records: Records) -> bool:
+    """Return whether workers of a cluster read the records."""
+    return isinstance(source_of(records), PartitionedRecords)
+
+
+def memory_given(records: Records) -> int | None:
+    """Return the bytes that copies of the records may take, where that was said."""
+    return source_of(records).memory
+
+
+def with_count(records: Records, n_records: int) -> Records:
+    """Return records of which it is not public how many there are, with a number to plan for."""
+    return CountedRecords(records, n_records)

@@ -1,4 +1,4 @@
-"""Columns that say whose rows are whose, and columns of weights: identifiers become `Units`.
+"""Columns of identifiers and of weights: identifiers become `Units`.
 
 Identifiers are compared and never kept: they become numbers from 0 on, exactly, and no message
 quotes one. Those in files are read once, however many rows there are: no number is released before
