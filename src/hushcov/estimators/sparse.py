@@ -200,7 +200,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
 
     @property
     def error_estimate_(self) -> ErrorEstimate:
-        """About the error over the norm of the covariance, with an interval."""
+        """The estimated error over the norm of the covariance, with an interval."""
         from hushcov.release.findings import error_estimate
 
         self._structure()
