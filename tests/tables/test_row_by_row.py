@@ -40,7 +40,7 @@ from hushcov_lab.peers import coinpress
 
 BLOCK = 3
 N = 11
-PLACES = (1, 7)  # in the first block, and in a later one
+PLACES = (1, 4, 7, 10)  # one in every block
 
 
 class Mute:
@@ -273,6 +273,25 @@ def test_objects_among_numbers(reader, odd):
         return open_records(NUMBER_READERS[reader](rows), codebook=book, block_rows=BLOCK)
 
     check(read, NUMBERED, NUMBERS[odd])
+
+
+ODD_IN_FRAMES = {
+    "category": (WORDS, b"\xff", BOOK, object),
+    "objects": (NUMBERED, "12 kg", None, object),
+    "numbers": (VALUES, np.inf, None, float),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("column", ODD_IN_FRAMES)
+def test_frames_of_any_index(index, column):
+    cells, odd, book, kind = ODD_IN_FRAMES[column]
+
+    def read(rows):
+        source = frame(rows, index).astype({"c": kind})
+        return open_records(source, codebook=book, block_rows=BLOCK)
+
+    assert check(read, cells, odd)
 
 
 TYPED = {
