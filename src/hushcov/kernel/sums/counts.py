@@ -229,8 +229,10 @@ def _count_rows(bins: IntArray, total: IntArray) -> None:
                 total[i, bins[a, i]] += 1
 
 
-def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]) -> IntArray:
-    """Count the records whose squared norm lies between successive edges.
+def norm_counts_of(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
+) -> RowSums:
+    """Count records by squared norm between edges, after the sums of signs if asked for.
 
     With y the record's integers on `grid` and q = ||y||^2, bin j counts the records for which
     exactly j edges are below q: bin 0 has q <= the first edge, the last bin q > the last edge, and
@@ -240,13 +242,6 @@ def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int
     A record adds one to one count, so replacing a record moves the counts by at most sqrt(2) in
     Euclidean norm.
     """
-    return records.map_sum(norm_counts_of(records, grid, squared_edges))
-
-
-def norm_counts_of(
-    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
-) -> RowSums:
-    """Return the sums of `norm_histogram`, after the sums of signs if asked for."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)

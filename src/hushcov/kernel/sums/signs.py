@@ -276,13 +276,13 @@ def _add_pairs(
 class PackedSigns:
     """The signs of all records, as bits: one for each, and two where there are zeros.
 
-    The records are read once, here. On a cluster or a device use `sign_gram`. The attribute `sums`
-    has the sums of sgn(x_i) over the records.
+    The records are read once, here. The attribute `sums` has the sums of sgn(x_i) over them. On a
+    cluster or a device use `sign_gram_and_sums`.
 
     Privacy
     -------
     Nothing here is private by itself, and the bits are a copy of what is sensitive in memory; see
-    `sign_gram`.
+    `sign_gram_and_sums`.
     """
 
     def __init__(self, records: Records) -> None:
@@ -294,7 +294,7 @@ class PackedSigns:
         self.sums = records.map_sum(packing)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """Return what `sign_gram` does, without reading a record again."""
+        """Return what `sign_gram_and_sums` does, without reading a record again."""
         stop = self._n_features if stop is None else stop
         sums = np.zeros((stop - start, self._n_features - start), dtype=np.int64)
         for tile in self._tiles:
@@ -302,24 +302,14 @@ class PackedSigns:
         return sums
 
 
-def sign_gram(records: Records, start: int = 0, stop: int | None = None) -> IntArray:
-    """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
-
-    Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
-    below the diagonal may be left out, as zeros.
-
-    Replacing one record moves every entry by at most 2, whatever the values: a product of two signs
-    lies in [-1, 1].
-    """
-    return sign_gram_and_sums(records, start, stop)[0]
-
-
 def sign_gram_and_sums(
     records: Records, start: int = 0, stop: int | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
+    """Return the sums over records of sgn(x_i) sgn(x_j), and those of sgn(x_i); sgn(0) is 0.
 
-    Replacing one record moves every entry and every sum by at most 2.
+    The rows of the matrix are features `start` to `stop` - 1, its columns and the sums are of
+    features from `start` on. Entries below the diagonal may be left out, as zeros. Replacing one
+    record moves every entry and every sum by at most 2.
     """
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
@@ -329,7 +319,7 @@ def sign_gram_and_sums(
 
 
 def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
-    """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of `sign_gram`.
+    """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of products of signs.
 
     Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
     device, there is a pass for each panel of sums.
@@ -355,9 +345,8 @@ def candidate_sign_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
 
-    They are the integers of `sign_gram`, in one reading and with nothing of size n_features^2.
-
-    Replacing one record moves every sum by at most 2.
+    They take one reading and nothing of size n_features^2. Replacing one record moves every sum by
+    at most 2.
     """
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
