@@ -150,8 +150,8 @@ def test_a_zero_taken_for_a_sign_is_noticed(monkeypatch):
     X = table(600, 4, 0.01)
     right = signs._finish
 
-    def careless(positive, nonzero, used, d, full, sums):
-        right(positive, nonzero, used, d, full, sums)
+    def careless(positive, nonzero, d, full, sums):
+        right(positive, nonzero, d, full, sums)
         full[:] = True
 
     monkeypatch.setattr(signs, "_finish", careless)
