@@ -1,4 +1,4 @@
-"""Notes on charges to a ledger, for people whose fit or command ends before it is done."""
+"""Notes on charges to a ledger, for fits and commands that end before they are done."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def begin(ledger: Any, receipt: Any) -> Attempt:
 
 
 def ledger_asked() -> None:
-    """Say that a ledger is in use, so that whoever fails is told that nothing was charged."""
+    """Say that a ledger is in use, so that errors say that nothing was charged."""
     watch = _WATCH.get()
     if watch is not None:
         watch.asked = True

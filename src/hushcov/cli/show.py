@@ -72,7 +72,7 @@ _ADVICE = "row_sparsity"  # which the default needs not be given
 )
 @click.option(
     "--window",
-    "reach",
+    "distance",
     type=INTEGER,
     metavar="N",
     help="With --column: others that are at most N columns away.  [default: all that were "
@@ -89,7 +89,7 @@ def command(
     folder: Path,
     read: Callable[[], StoredRelease],
     column: str | None,
-    reach: int | None,
+    distance: int | None,
     between: str | None,
     as_json: bool,
 ) -> None:
@@ -107,10 +107,10 @@ def command(
       hushcov show genotypes-release --column rs123 --window 10
       hushcov show genotypes-release --columns rs100..rs110
     """
-    _check_asked(column, reach, between)
+    _check_asked(column, distance, between)
     stored = read()
     if column is not None or between is not None:
-        _show_columns(stored.release, column, reach, between, as_json=as_json)
+        _show_columns(stored.release, column, distance, between, as_json=as_json)
         return
     found = describe(stored.release, _SHOWN_PAIRS)
     if as_json:
@@ -227,18 +227,18 @@ _BETWEEN = ".."
 _MOST_NAMED = 20  # columns of a name that are listed
 _MOST_LINES = 60  # pairs of a column
 _MOST_MEANS = 6  # features whose means are listed
-_MOST_SQUARE = 12  # columns whose matrix a screen has room for
+_MOST_SQUARE = 12  # columns of a matrix that fits on a screen
 _LEGEND = (
     f"Correlations with {LEVEL_WORDS} intervals, which count privacy noise and sampling. not "
     "found: noise puts it beyond 1, or a variance is not positive."
 )
 
 
-def _check_asked(column: str | None, reach: int | None, between: str | None) -> None:
+def _check_asked(column: str | None, distance: int | None, between: str | None) -> None:
     """Refuse options that do not go together, before anything is read."""
     if column is not None and between is not None:
         raise ParameterError("--column and --columns must not be given both: choose one.")
-    if reach is not None and column is None:
+    if distance is not None and column is None:
         raise ParameterError("--window must be given with --column: name the column to look at.")
     if between is not None and not all(map(str.strip, between.partition(_BETWEEN))):
         raise ParameterError(
@@ -248,7 +248,12 @@ def _check_asked(column: str | None, reach: int | None, between: str | None) -> 
 
 
 def _show_columns(
-    release: Release, column: str | None, reach: int | None, between: str | None, *, as_json: bool
+    release: Release,
+    column: str | None,
+    distance: int | None,
+    between: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print one column and its pairs, or columns side by side; or which columns are called so."""
     if between is not None:
@@ -259,7 +264,7 @@ def _show_columns(
     assert column is not None
     found = _matching(release, column, "--column")
     if len(found) == 1:
-        _show_column(release, int(found[0]), reach, as_json=as_json)
+        _show_column(release, int(found[0]), distance, as_json=as_json)
     else:
         _list(release, column, found, as_json=as_json)
 
@@ -300,8 +305,8 @@ def _place(release: Release, place: int) -> str:
     return ", ".join(words)
 
 
-def _show_column(release: Release, place: int, reach: int | None, *, as_json: bool) -> None:
-    table, name = around(release, place, reach), str(feature_names(release)[place])
+def _show_column(release: Release, place: int, distance: int | None, *, as_json: bool) -> None:
+    table, name = around(release, place, distance), str(feature_names(release)[place])
     where = None if release.positions is None else int(release.positions[place])
     own = {key: values[[place]] for key, values in variances_table(release, LEVEL).items()}
     if as_json:
@@ -317,7 +322,7 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
     if release.location is not None:
         lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))
     n = len(table["feature"])
-    near = "" if reach is None else f", at most {counted(reach, 'column')} away"
+    near = "" if distance is None else f", at most {counted(distance, 'column')} away"
     lines.append(("pairs", f"{n:,} released{near}"))
     facts(out, lines)
     if n:
