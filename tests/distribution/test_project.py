@@ -15,9 +15,8 @@ from packaging.utils import canonicalize_name
 
 from distribution.building import DISTRIBUTIONS, ROOT
 from distribution.environment import PROJECTS
-from hushcov import __version__
+from hushcov import __version__, _sums_file
 from hushcov.kernel.accounting import ledger
-from hushcov.kernel.sums import statistics
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
 
@@ -202,7 +201,7 @@ def test_the_policy_has_the_formats_that_are_written_and_read():
         "release folder": release_schema.FORMAT,
         "signature of a release": signature,
         "ledger": ledger.SCHEMA_VERSION,
-        "statistics of a site": statistics.FORMAT,
+        "statistics of a site": _sums_file.FORMAT,
     }
     assert {name: int(written) for name, written, _ in rows} == formats
     assert all(int(written) in map(int, read.split(",")) for _, written, read in rows)

@@ -18,13 +18,13 @@ from hushcov.kernel.records.base import (
     CountedRecords,
     GroupedRecords,
     PartitionedRecords,
-    ScaledRecords,
     grouped_layer,
 )
 from hushcov.kernel.sums import counts
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
 from hushcov.kernel.sums.rows import shortening
+from hushcov.paper.plan import ScaledRecords
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.transforms import check_transforms

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from hushcov import _sums_file as saved
 from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.sums import statistics as saved
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 # Statistics: what can be sums of records, and what is on the disk.
@@ -115,9 +115,9 @@ def test_a_file_that_becomes_shorter_or_has_no_lines_is_not_read_on(tmp_path):
             assert 0 < size <= 2**28
             return super().readline(size)
 
-    assert saved._read(Limited(content), len(content)).n_records == 3
+    assert saved._read(Limited(content), len(content))[0]["n_records"] == 3
     for length in range(len(content)):
-        with pytest.raises(saved._InvalidError):
+        with pytest.raises(saved.InvalidError):
             saved._read(Limited(content[:length]), len(content))
 
 

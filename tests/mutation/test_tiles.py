@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from hushcov.engines import int16
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums import int16, signs
+from hushcov.kernel.sums import signs
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max

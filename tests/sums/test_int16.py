@@ -8,9 +8,10 @@ import numba
 import numpy as np
 import pytest
 
+from hushcov.engines import int16
 from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.sums import gram, int16
+from hushcov.kernel.sums import gram
 from hushcov.kernel.sums import rows as row_sums
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments, unit_bounded_gram
 from hushcov.tables.sources import ArrayRecords
@@ -19,7 +20,7 @@ from hushcov.tables.units import units_of
 needs_vectors = pytest.mark.skipif(
     not int16.vector_words(), reason="the processor has no such products"
 )
-WIDEST = int16.LARGEST
+WIDEST = gram.LARGEST_PACKED
 
 
 def hostile(kind, n, d):
@@ -127,9 +128,9 @@ def test_matrices_are_those_in_doubles(name, block_rows, monkeypatch):
     if name == "units":
         records = units_of(np.arange(len(ROWS)) // 4, len(ROWS)).bounded(records, 3)
     found = SUMS[name](records)
-    monkeypatch.setattr(gram._PackedSoFar, "__init__", gram._GramSoFar.__init__)
+    monkeypatch.setattr(int16.PackedSoFar, "__init__", gram.GramSoFar.__init__)
     for method in ("take", "total"):
-        monkeypatch.setattr(gram._PackedSoFar, method, getattr(gram._GramSoFar, method))
+        monkeypatch.setattr(int16.PackedSoFar, method, getattr(gram.GramSoFar, method))
     np.testing.assert_array_equal(found, SUMS[name](records))
     np.testing.assert_array_equal(found, found.T)
     assert found.flags.c_contiguous
@@ -146,9 +147,9 @@ def test_numbers_that_are_not_finite_are_refused(value):
 
 @needs_vectors
 def test_strips_of_many_chunks_are_summed_in_doubles(monkeypatch):
-    seen, add = [], gram._GramSoFar._add
+    seen, add = [], gram.GramSoFar.add
     monkeypatch.setattr(
-        gram._GramSoFar, "_add", lambda self, z: (seen.append(len(z)), add(self, z))[1]
+        gram.GramSoFar, "add", lambda self, z: (seen.append(len(z)), add(self, z))[1]
     )
     X = np.ones((1000, 40))
     X[300:] = 1e-3

@@ -119,10 +119,13 @@ def test_wide_sums_are_the_same_in_blocks_of_any_size(block_rows):
 
 def test_the_digits_of_wide_sums_never_leave_64_bits():
     """Sums over all of 2**62 records add at most so many digits as these, for whole blocks."""
-    digits = _WideGram(IntegerGrid(1.0, IntegerGrid.finest_half_width))(np.full((1000, 2), 1.0))
-    assert digits.dtype == np.int64
-    assert np.abs(digits[:-1]).max() <= 2**14
-    assert np.abs(digits[-1]).max() <= 1000
+    for value in (-1.0, 1.0):
+        block = np.full((1000, 2), 1.0)
+        block[:, 1] = value
+        parts = _WideGram(IntegerGrid(1.0, IntegerGrid.finest_half_width))(block)
+        assert parts.dtype == np.int64
+        assert 0 <= parts[:2].min() <= parts[:2].max() < 2**15
+        assert np.abs(parts[2]).max() <= 1000
 
 
 def test_a_wide_gram_holds_python_integers_alone():

@@ -20,9 +20,10 @@ from pyarrow import feather, parquet
 
 from hushcov.exceptions import DataError, DataTypeError, ParameterError
 from hushcov.kernel.grids import IntegerGrid
-from hushcov.kernel.records.base import CompleteRecords, ScaledRecords
+from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.sums.counts import count_complete, log2_histogram
 from hushcov.kernel.sums.gram import second_moments
+from hushcov.paper.plan import ScaledRecords
 from hushcov.tables.sources import ArrayRecords, NpyRecords, open_records
 from table_helpers import refused, rows_of
 

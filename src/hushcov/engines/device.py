@@ -6,6 +6,7 @@ on arrays and on tensors, and those of signs are here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from hushcov._arrays import like
 from hushcov.engines.records import device_block_rows
+from hushcov.kernel.sums import gram, signs
 from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, add_each
 
 try:
@@ -79,6 +81,34 @@ def compact(block: Tensor, about: Centring, per_unit: Any, *, whole: bool) -> Te
     return rows.masked_fill_(rows.isnan().any(1)[:, None], MISSING).T.to(torch.int16)
 
 
+def sign_scores(records: Any, score: Any, largest: int) -> Any:
+    """Return `signs.sign_scores`: panels are scored where they are, and only scores are copied."""
+    d, found, start = records.n_features, [], 0
+    while start < d - 1:
+        stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
+        shape = 1 + stop - start, d - start
+        panel = _Scored(signs.add_panel, (start, stop), shape, score=score, largest=largest)
+        found.append(records.map_sum(panel))
+        start = stop
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored(RowSums):
+    """Scores of a panel, pair by pair."""
+
+    score: Any = None
+    largest: int = 0
+
+    def total(self, sums: Any) -> Any:
+        """Return the scores of no rows."""
+        return np.zeros(np.triu_indices(self.shape[0] - 1, 1, self.shape[1])[0].size, np.int32)
+
+    def on_host(self, sums: Any) -> Any:
+        scores = self.score(sums[1:], sums[0], *self.arguments)
+        return to_host(pairs_above(scores, self.largest))
+
+
 def pairs_above(products: Tensor, largest: int) -> Tensor:
     """Return what is above the diagonal, row by row; in four bytes each, if that is enough."""
     kind = torch.int32 if largest < _LARGEST_INT32 + 1 else torch.int64
@@ -89,14 +119,14 @@ def pairs_above(products: Tensor, largest: int) -> Tensor:
 def _add_panel(block: Tensor, start: int, stop: int, total: Tensor) -> None:
     """Add signs, and their products in bytes, with 32-bit sums."""
     block, n_rows = block[:, start:], stop - start
-    signs = torch.sign(block).to(torch.int8)
-    n, d = signs.shape
+    own = torch.sign(block).to(torch.int8)
+    n, d = own.shape
     assert n <= _LARGEST_INT32
     padded = torch.zeros((_tiled(n), _tiled(d)), dtype=torch.int8, device=block.device)
-    padded[:n, :d] = signs
+    padded[:n, :d] = own
     left = padded[:, : min(_tiled(n_rows), padded.shape[1])].T.contiguous()
     products = torch._int_mm(left, padded)[:n_rows, :d].to(torch.int64)
-    total += torch.cat([signs.sum(0, dtype=torch.int64)[None], products])
+    total += torch.cat([own.sum(0, dtype=torch.int64)[None], products])
 
 
 def _tiled(size: int) -> int:
@@ -106,11 +136,10 @@ def _tiled(size: int) -> int:
 def _add_pairs(block: Tensor, rows: Any, columns: Any, total: Tensor) -> None:
     """Add products of signs of listed pairs of columns, then signs."""
     left, right = like(rows, block), like(columns, block)
-    signs = torch.sign(block).to(torch.int8)
-    parts: Any = signs
-    for part in parts.split(max(1, _PRODUCT_BYTES // (64 * max(1, len(rows))))):
+    own: Any = torch.sign(block).to(torch.int8)
+    for part in own.split(max(1, _PRODUCT_BYTES // (64 * max(1, len(rows))))):
         total[: len(rows)] += (part[:, left] * part[:, right]).sum(dim=0, dtype=torch.int64)
-    total[len(rows) :] += signs.sum(0, dtype=torch.int64)
+    total[len(rows) :] += own.sum(0, dtype=torch.int64)
 
 
 # In place of kernels on the processor of these names.

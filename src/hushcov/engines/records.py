@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from hushcov._arrays import FloatArray, namespace
 from hushcov._validation import shown
 from hushcov.exceptions import MissingPackageError, ParameterError, raise_alone
-from hushcov.kernel.records.base import Records, View, WrappedRecords
+from hushcov.kernel.records.base import Records, WrappedRecords
 
 _BLOCK_BYTES = 2**30  # of a block: large enough to keep a device busy
 
@@ -40,6 +39,7 @@ class DeviceRecords(WrappedRecords):
         torch = import_torch()
         try:
             self.device = str(torch.device(device))
+            self._public = {"device": self.device}
             # Try it: a device may exist in name only, or have no doubles.
             torch.ones(1, dtype=torch.float64, device=self.device).cpu()
         except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
@@ -62,9 +62,6 @@ class DeviceRecords(WrappedRecords):
                 waiting = []
             if block is not None:
                 waiting.append(block)
-
-    def _view(self) -> View:
-        return partial(DeviceRecords, device=self.device)
 
 
 class _FromDevice(WrappedRecords):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, root
+from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, like, root
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (
@@ -41,7 +41,8 @@ from hushcov.fit.mechanism import (
 from hushcov.fit.reference import Reference, dense_norms, descend, reference, sparse_norms
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.records.base import ScaledRecords
+from hushcov.kernel.grids import check_feature_scale
+from hushcov.kernel.records.base import MappedRecords, Records
 from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper import kernels
@@ -71,6 +72,28 @@ _IN_TURN = 32  # times that each of a few chances stands for an entry, and is no
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _DENSE = 16  # one of so many places filled is a dense matrix
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
+
+
+# Larger values are cut to this so that they stay finite. Every grid clips far below it.
+_LARGEST_SCALED = 1e300
+
+
+class ScaledRecords(MappedRecords):
+    """The records divided by public scales; a feature of scale 0 becomes zero.
+
+    Privacy
+    -------
+    Each row is mapped on its own, so neighbours stay neighbours.
+    """
+
+    def __init__(self, records: Records, feature_scale: FloatArray) -> None:
+        super().__init__(records)
+        self._scale = check_feature_scale(feature_scale, records.n_features)
+        self._public = {"feature_scale": feature_scale}
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        divisor = np.where(self._scale > 0, self._scale, np.inf)
+        return xp.clip(block / like(divisor, block), -_LARGEST_SCALED, _LARGEST_SCALED)
 
 
 @dataclass(frozen=True, eq=False)

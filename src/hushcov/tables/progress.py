@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hushcov.kernel.records.base import Chain, Progress, Records, View, WrappedRecords
-from hushcov.kernel.sums.rows import RowSums
 
 
 class WatchedRecords(WrappedRecords):
@@ -18,9 +17,6 @@ class WatchedRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[Any]:
         return self._watched(self._records._blocks())
-
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._watched(self._records._blocks_for(row_sums))
 
     def _blocks_from(self, start: int) -> Iterator[Any]:
         return self._watched(self._records._blocks_from(start), start)

@@ -26,7 +26,7 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     own_errors,
 )
-from hushcov.kernel.grids import check_feature_scale, check_numbers
+from hushcov.kernel.grids import check_numbers
 from hushcov.kernel.sums.rows import Centring, RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
@@ -301,10 +301,6 @@ def _check_part(part: Any, total: Any) -> None:
         )
 
 
-# Views cut larger values to this so that they stay finite. Every grid clips far below it.
-_LARGEST = 1e300
-
-
 class WrappedRecords(Records):
     """Base of views: records made of other records, each of one row.
 
@@ -315,6 +311,8 @@ class WrappedRecords(Records):
 
     #: Whether records that were made zeros stay zeros where sums are centred.
     zeros_stay = False
+    #: Arguments that make this view of other records, where it maps them one by one.
+    _public: dict[str, Any] | None = None
 
     def __init__(self, records: Records, n_rows: int | None = None) -> None:
         self._n_rows = records.n_rows if n_rows is None else n_rows
@@ -352,7 +350,9 @@ class WrappedRecords(Records):
 
     def _view(self) -> View:
         """Return a picklable function that makes this view of other records; it holds no rows."""
-        raise NotImplementedError("rows of partitions are mapped where they are")
+        if self._public is None:
+            raise NotImplementedError("rows of partitions are mapped where they are")
+        return partial(type(self), **self._public)
 
 
 def layers_of(records: Records) -> list[Records]:
@@ -429,8 +429,9 @@ class CentredRecords(MappedRecords):
     ) -> None:
         super().__init__(records)
         limits = np.full(records.n_features, np.inf) if reach is None else reach
-        self._centre, limits = check_about(centre, limits, records.n_features)
-        self._reach = np.minimum(limits, np.finfo(np.float64).max)
+        middle, limits = check_about(centre, limits, records.n_features)
+        self._about = Centring(middle, np.minimum(limits, np.finfo(np.float64).max))
+        self._public = {"centre": middle, "reach": limits}
 
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; rows are centred where they are summed, if that can be."""
@@ -440,14 +441,11 @@ class CentredRecords(MappedRecords):
         complete = zeros_stay or not (records.gaps or records.unfilled() is not records)
         sums = block_function if isinstance(block_function, RowSums) else None
         if complete and sums is not None and sums.centring and sums.about is None:
-            return records.map_sum(sums.centred(Centring(self._centre, self._reach)))
+            return records.map_sum(sums.centred(self._about))
         return super().map_sum(block_function)
 
     def _mapped(self, block: Any, xp: Any) -> Any:
-        return Centring(self._centre, self._reach).of(block)
-
-    def _view(self) -> View:
-        return partial(CentredRecords, centre=self._centre, reach=self._reach)
+        return self._about.of(block)
 
 
 class ClippedRecords(MappedRecords):
@@ -463,35 +461,12 @@ class ClippedRecords(MappedRecords):
 
     def __init__(self, records: Records, bounds: Bounds) -> None:
         super().__init__(records)
-        check_bounds(bounds, records.n_features)
-        self._bounds = bounds
+        self._bounds = check_bounds(bounds, records.n_features)
+        self._public = {"bounds": bounds}
 
     def _mapped(self, block: Any, xp: Any) -> Any:
         low, high = like(self._bounds.lows, block), like(self._bounds.highs, block)
         return xp.clip(block, low, high)
-
-    def _view(self) -> View:
-        return partial(ClippedRecords, bounds=self._bounds)
-
-
-class ScaledRecords(MappedRecords):
-    """The records divided by public scales; a feature of scale 0 becomes zero.
-
-    Privacy
-    -------
-    Each row is mapped on its own, so neighbours stay neighbours.
-    """
-
-    def __init__(self, records: Records, feature_scale: FloatArray) -> None:
-        super().__init__(records)
-        self._scale = check_feature_scale(feature_scale, records.n_features)
-
-    def _mapped(self, block: Any, xp: Any) -> Any:
-        divisor = np.where(self._scale > 0, self._scale, np.inf)
-        return xp.clip(block / like(divisor, block), -_LARGEST, _LARGEST)
-
-    def _view(self) -> View:
-        return partial(ScaledRecords, feature_scale=self._scale)
 
 
 class RemappedRecords(MappedRecords):
@@ -506,6 +481,7 @@ class RemappedRecords(MappedRecords):
     def __init__(self, records: Records, transforms: Any) -> None:
         super().__init__(records)
         self._transforms, self.n_features = transforms, len(transforms)
+        self._public = {"transforms": transforms}
         if self.feature_names is not None and transforms.squares:
             self.feature_names = transforms.named(self.feature_names)
 
@@ -516,9 +492,6 @@ class RemappedRecords(MappedRecords):
                 column = rows[:, i] if xp is np else rows[:, i].contiguous()
                 rows[:, i] = own.mapped(column, xp)
         return rows
-
-    def _view(self) -> View:
-        return partial(RemappedRecords, transforms=self._transforms)
 
 
 class CompleteRecords(WrappedRecords):
@@ -535,7 +508,7 @@ class CompleteRecords(WrappedRecords):
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
-        self.gaps = False
+        self.gaps, self._public = False, {}
 
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
@@ -549,9 +522,6 @@ class CompleteRecords(WrappedRecords):
     def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
         """Return these records: no value of theirs is missing."""
         return self
-
-    def _view(self) -> View:
-        return CompleteRecords
 
 
 def complete_rows(block: Any) -> Any:
@@ -578,9 +548,6 @@ class CountedRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
-
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._records._blocks_for(row_sums)
 
     def _blocks_from(self, start: int) -> Iterator[Any]:
         return self._records._blocks_from(start)

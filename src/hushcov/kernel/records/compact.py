@@ -11,7 +11,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,11 +25,9 @@ from hushcov.kernel.records.base import (
     Held,
     PartitionedRecords,
     Records,
-    View,
     WrappedRecords,
     check_about,
     check_finite,
-    complete_rows,
     default_block_rows,
     layers_of,
     source_of,
@@ -98,11 +95,11 @@ class CompactRecords(WrappedRecords):
     ) -> None:
         super().__init__(records)
         d = records.n_features
-        self._centre, limits = check_about(centre, reach, d)
+        middle, limits = check_about(centre, reach, d)
         self._scale = check_feature_scale(scale, d)
         self._unit = self._scale / UNITS
-        self._about = Centring(self._centre, np.minimum(limits, _LARGEST * self._unit))
-        self._reach = self._about.reach
+        self._public = {"centre": centre, "reach": reach, "scale": scale, "keep": False}
+        self._about = Centring(middle, np.minimum(limits, _LARGEST * self._unit))
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
@@ -119,10 +116,7 @@ class CompactRecords(WrappedRecords):
         self.copy = KeptCopy(ALL_ROWS if most == size else most, folder)
         self.held = Held(records.n_records) if allowed and elsewhere else None
 
-    @property
-    def zeros_stay(self) -> bool:  # type: ignore[override]
-        """See `WrappedRecords`."""
-        return not self.on_device or self.copy.most_bytes > 0
+    zeros_stay = True
 
     @property
     def keeps_copy(self) -> bool:
@@ -131,7 +125,7 @@ class CompactRecords(WrappedRecords):
 
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
-        if isinstance(block_function, RowSums) and block_function.centring and self.zeros_stay:
+        if isinstance(block_function, RowSums) and block_function.centring:
             about = block_function.about or Centring.zero(self.n_features)
             if about.unit is None:
                 block_function = block_function.centred(replace(about, unit=self._unit))
@@ -139,14 +133,9 @@ class CompactRecords(WrappedRecords):
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
         about = row_sums.about
-        if not self.zeros_stay or about is None or about.unit is None:
-            return self._blocks()
-        return self._integers(_TOGETHER)
+        return self._blocks() if about is None or about.unit is None else self._integers(_TOGETHER)
 
     def _blocks(self) -> Iterator[Any]:
-        if not self.zeros_stay:
-            yield from self._tensors()
-            return
         from hushcov.engines.records import device_block_rows
 
         for block in self._integers():
@@ -159,9 +148,7 @@ class CompactRecords(WrappedRecords):
 
     def _integers(self, together: int = 1) -> Iterator[Int16Array]:
         if self.on_device:
-            self.copy.rows = self._on_device() if self.copy.rows is None else self.copy.rows
-            if self.copy.rows is not None:
-                yield self.copy.rows.T
+            yield from self._on_device()
             return
         if self.copy.file is not None:
             yield from _read_back(self.copy.file, self.n_rows, self.n_features)
@@ -207,36 +194,26 @@ class CompactRecords(WrappedRecords):
         other.copy = KeptCopy(0, None)
         return other
 
-    def _on_device(self) -> Any:
-        """Return the integers on a device, features by records; None without rows."""
+    def _on_device(self) -> Iterator[Any]:
+        """Yield the integers on a device, where they lie features by records."""
         from hushcov.engines import device
 
-        records, kept, filled = self._records.unfilled(), None, 0
-        for block in records._blocks():
-            whole = check_finite(block, gaps=records.gaps, names=self.feature_names)
-            part = device.compact(block, self._about, self._per_unit, whole=whole)
-            if kept is None:
-                kept = part.new_empty((self.n_features, self.n_rows))
-            kept[:, filled : filled + len(block)] = part
-            filled += len(block)
-        return kept
-
-    def _tensors(self) -> Iterator[Any]:
-        """Yield these values on a device, by the same operations on doubles."""
-        records = self._records.unfilled()
-        block: Any
-        for block in records._blocks():
-            whole = check_finite(block, gaps=records.gaps, names=self.feature_names)
-            rows = self._about.of(block).mul_(like(self._per_unit, block))
-            rows = rows.round_().mul_(like(self._unit, block))
-            if not whole:
-                rows[rows.isnan().any(1)] = float("nan")
-            yield rows if whole or self.gaps == records.gaps else complete_rows(rows)
-
-    def _view(self) -> View:
-        return partial(
-            CompactRecords, centre=self._centre, reach=self._reach, scale=self._scale, keep=False
-        )
+        kept, filled = self.copy.rows, 0
+        if kept is None:
+            records = self._records.unfilled()
+            for block in records._blocks():
+                complete = check_finite(block, gaps=records.gaps, names=self.feature_names)
+                part = device.compact(block, self._about, self._per_unit, whole=complete)
+                if not self.copy.most_bytes:
+                    yield part.T
+                    continue
+                if kept is None:
+                    kept = part.new_empty((self.n_features, self.n_rows))
+                kept[:, filled : filled + len(block)] = part
+                filled += len(block)
+            self.copy.rows = kept
+        if kept is not None:
+            yield kept.T
 
 
 def _device_keeps(records: Records) -> bool:

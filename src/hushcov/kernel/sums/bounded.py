@@ -14,7 +14,9 @@ from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
     Multipliers,
     RowSums,
+    column_sums,
     grid_integers,
+    scaled,
     shortened,
     shortening,
     square_norms,
@@ -59,11 +61,8 @@ def bounded_sums(records: Records, grid: FeatureGrid, norm_bound: int) -> IntArr
 
     The sums are the same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each record is mapped on its own to integers with
-    ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
-    2 norm_bound in Euclidean norm.
+    Each record is mapped on its own to integers with ||z|| <= norm_bound, whatever its values. So
+    replacing one record moves the sums by at most 2 norm_bound in Euclidean norm.
     """
     return records.map_sum(bounded_sums_of(records, grid, norm_bound))
 
@@ -82,7 +81,7 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Row
 
 def sum_rows(rows: Any, grid: Multipliers, bound: float, total: Any) -> None:
     """Add bounded rows up in int64: no block is too long for it."""
-    total += whole(bounded_integers(rows, grid, bound)).sum(0)
+    total += column_sums(bounded_integers(rows, grid, bound))
 
 
 def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
@@ -92,11 +91,9 @@ def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bou
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
     zero. The sums are the same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each record is mapped on its own to integers that are not
-    negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
-    and so are the sums when one record is replaced.
+    Each record is mapped on its own to integers that are not negative, of norm at most
+    `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart, and so are the sums when
+    one record is replaced.
     """
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
@@ -119,7 +116,7 @@ def sum_fourths(
     xp = namespace(rows)
     squares = xp.clip(xp.square(grid_integers(rows, grid)), None, most)
     powers = xp.floor(xp.square(squares) * (1 / unit))  # exact: the unit is a power of two
-    total += whole(shortened(powers, bound)).sum(0)
+    total += column_sums(shortened(powers, bound))
 
 
 def unit_means(
@@ -130,10 +127,8 @@ def unit_means(
     With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
     trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
 
-    Privacy
-    -------
-    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
-    beside a number from 0 to `factor_range`: `docs/proofs/preparation.md`, step 10.
+    Whatever a unit is, what it adds has norm at most `bound`, beside a number from 0 to
+    `factor_range`: `docs/proofs/preparation.md`, step 10.
     """
     grid.check_features(records.n_features)
     largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
@@ -176,5 +171,5 @@ def add_units(v: FloatArray, bound: float, shares: IntArray, total: IntArray) ->
     """Add the integers of units, scaled down to the bound, and so much of their `shares`."""
     factor = shortening(near_square_norms(v), bound, longest=bound * bound * INSIDE)
     n = v.shape[1]
-    total[:n] += whole(v * factor[:, None]).sum(0)
+    total[:n] += whole(scaled(v, factor)).sum(0)
     total[n] += np.where(factor < 1, whole(factor * shares), shares).sum()

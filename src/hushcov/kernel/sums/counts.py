@@ -15,10 +15,10 @@ from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
     Multipliers,
     RowSums,
+    column_sums,
     count_in_bins,
     grid_integers,
     square_norms,
-    whole,
 )
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
@@ -51,10 +51,8 @@ def log2_histogram(records: Records) -> IntArray:
     values, zeros included, and the last column all larger ones. The octave is read from the bits of
     a number, so the counts are the same on every machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds one count to every row, so replacing a
-    record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
+    A record adds one count to every row, so replacing a record moves the counts by at most sqrt(2
+    n_features) in Euclidean norm.
     """
     counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
     return records.map_sum(counts)
@@ -78,10 +76,8 @@ def signed_octaves(
     `columns` are indices of features; `centre` and `nothing` have one number for each of them,
     public or released.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds at most one count to every row, whatever its
-    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    A record adds at most one count to every row, whatever its values. So replacing one moves the
+    counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
     columns = _check_columns(columns, records.n_features)
     arguments = (
@@ -98,12 +94,21 @@ def count_signed_octaves(
 ) -> None:
     """Count values by octave on each side of a centre."""
     xp = namespace(rows)
-    y = rows[:, columns] - like(centre, rows)
+    y = _columns(rows, columns) - like(centre, rows)
     octaves = _octaves(y)
-    near = (xp.abs(y) <= like(nothing, rows)) | (octaves <= 0)
-    bins = xp.clip(octaves, None, N_OCTAVES) - 1 + N_OCTAVES * (y > 0)
+    near = octaves <= 0  # as a difference of 0 is
+    if nothing.any():
+        near |= xp.abs(y) <= like(nothing, rows)
+    bins = xp.clip(octaves, None, N_OCTAVES, out=octaves)
+    bins += N_OCTAVES * xp.asarray(y > 0, dtype=xp.int32) - 1
     bins[near] = N_SIGNED_BINS - 1
     _count(bins, total)
+
+
+def _columns(rows: Any, columns: IntArray) -> Any:
+    """Return some columns, or the rows themselves where these are all columns in their order."""
+    every = len(columns) == rows.shape[1] and (np.diff(columns) == 1).all()
+    return rows if every else rows[:, columns]
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:
@@ -136,10 +141,6 @@ def cell_counts(
     are the same on every machine, whatever the block size and the order of the records. Records
     that `CompleteRecords` leaves out count nowhere. `columns` are indices of features; `starts`,
     `widths` and `firsts`, within 2^52 of the start, have one number for each, public or released.
-
-    Privacy
-    -------
-    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     size = len(columns)
@@ -166,9 +167,9 @@ def count_cells(
 ) -> None:
     """Count values by cell."""
     xp, (begin, width, first) = namespace(rows), (like(x, rows) for x in (starts, widths, firsts))
-    cells = xp.floor((rows[:, columns] - begin) / width) - first
+    cells = xp.floor((_columns(rows, columns) - begin) / width) - first
     inside = (cells >= 0) & (cells < n_cells)
-    _count(whole(xp.where(inside, cells, n_cells)), total)
+    _count(xp.asarray(xp.where(inside, cells, n_cells), dtype=xp.int32), total)
 
 
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
@@ -176,10 +177,6 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
 
     Bin k counts x with exactly k edges at most x; records that `CompleteRecords` leaves out count
     nowhere. Edges do not decrease, and are public or released.
-
-    Privacy
-    -------
-    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     if edges.ndim != 2 or len(edges) != len(columns) or not (np.diff(edges) >= 0).all():
@@ -206,8 +203,11 @@ def _count_between(rows: FloatArray, columns: IntArray, edges: FloatArray, total
 
 def _octaves(values: Any) -> Any:
     """Return exponents from the bits of doubles; that of the smallest octave is 1."""
-    bits = namespace(values).asarray(values).view(namespace(values).int64)
-    return (bits >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
+    xp = namespace(values)
+    head = xp.asarray(values.view(xp.int64) >> _FRACTION_BITS, dtype=xp.int32)
+    head &= _EXPONENT_MASK
+    head += OCTAVE_SHIFT
+    return head
 
 
 def _count(bins: Any, total: Any) -> None:
@@ -237,10 +237,8 @@ def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int
     an edge belongs to the bin below it. Squared norms are exact integers, so the counts are the
     same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds one to one count, so replacing a record moves
-    the counts by at most sqrt(2) in Euclidean norm.
+    A record adds one to one count, so replacing a record moves the counts by at most sqrt(2) in
+    Euclidean norm.
     """
     return records.map_sum(norm_counts_of(records, grid, squared_edges))
 
@@ -273,24 +271,20 @@ def count_norms(rows: Any, grid: Multipliers, edges: FloatArray, n_signs: int, t
 def sign_sums(records: Records) -> IntArray:
     """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    Replacing one record moves every sum by at most 2.
     """
     return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
 
 def sum_signs(rows: Any, total: Any) -> None:
     """Add the signs of each column; sgn(0) is 0."""
-    total += whole(namespace(rows).sign(rows)).sum(0)
+    total += column_sums(namespace(rows).sign(rows))
 
 
 def count_complete(records: Records) -> int:
     """Return how many records miss no value.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves the count by at most 1.
+    Replacing one record moves the count by at most 1.
     """
     return int(records.map_sum(RowSums(count_rows, (), (1,), centring=False, takes_gaps=True))[0])
 

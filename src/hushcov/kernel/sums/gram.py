@@ -16,7 +16,6 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums import int16
 from hushcov.kernel.sums.bounded import bounded_integers, bounded_rows
 from hushcov.kernel.sums.rows import (
     Multipliers,
@@ -35,7 +34,8 @@ from hushcov.kernel.sums.statistics import RecordMap, Statistics
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-_NEAR = 2**18  # integers that are packed while they are in cache
+#: The largest integers, and with fewest features, that `engines.int16` multiplies more quickly.
+LARGEST_PACKED, FEWEST_PACKED = 2**15 - 1, 32
 # Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows: more
 # than the rounding of one row, of which `INSIDE` tells.
 _UNIT_INSIDE = 1.0 - 2.0**-30
@@ -50,28 +50,19 @@ def second_moments(records: Records, grid: IntegerGrid) -> Statistics:
     The result is the same bit for bit whatever the block size, the order of the records and
     the number of threads, because no rounding takes place after that of the grid, which is public.
     `IntegerGrid.for_records` makes one that always has room.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `Statistics`.
     """
     record_map = RecordMap(records.n_features, grid, feature_names=records.feature_names)
     return record_statistics(records, record_map)
 
 
 def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
-    """Return the exact second moments of records mapped to integers; see `second_moments`.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `Statistics`.
-    """
+    """Return the exact second moments of records mapped to integers; see `second_moments`."""
     record_map.check_records(records)
     grid = record_map.grid
     gram: NDArray[Any]
     if isinstance(grid, IntegerGrid) and grid.wide:
-        digits = records.map_sum(_WideGram(grid))
-        gram = sum(digit.astype(object) << DIGIT_BITS * q for q, digit in enumerate(digits))
+        wide = _WideGram(grid)
+        gram = wide.joined(records.map_sum(wide))
     elif isinstance(grid, IntegerGrid):
         d = records.n_features
         rows = (np.full(d, grid.multiplier), float(grid.half_width)), np.inf
@@ -84,19 +75,18 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
 
 @dataclass(frozen=True)
 class _WideGram:
-    """Sums the digits of the products of integers on a wide grid; a block function. Picklable.
+    """Sums the products of digits of integers on a wide grid; a block function. Picklable.
 
     An integer is up to three digits of 15 bits with signs, so the products of digits are those of a
-    grid of `largest_half_width`. The sum of all pairs of digits of one place is carried on to the
-    next places: all but the last of the digits that are returned stay within 2**14 a block, and the
-    last within the number of records. So int64 holds their sums over 2**62 records.
+    grid of `largest_half_width`. Their sums over a block are cut into twice 15 bits and the rest,
+    which is at most the number of records: int64 holds the sums over 2**47 blocks of 2**62 records.
     """
 
     grid: IntegerGrid
 
     def __call__(self, block: Any) -> Any:
         xp, n, d, base = namespace(block), self.grid.n_digits, block.shape[1], 1 << DIGIT_BITS
-        total = 0
+        total: Any = 0
         for start in range(0, len(block), _EXACT_ROWS) or [0]:
             rows = block[start : start + _EXACT_ROWS].clip(-self.grid.radius, self.grid.radius)
             rows, digits = xp.round(rows * self.grid.multiplier), []
@@ -105,19 +95,18 @@ class _WideGram:
                 digits.append(rows - upper * base)
                 rows = upper
             both = xp.concatenate([*digits, rows], 1)  # digit by digit
-            products = xp.asarray(both.T @ both, dtype=xp.int64).reshape(n, d, n, d)
-            total = total + self._carried([products[i, :, j] for i in range(n) for j in range(n)])
-        return total
+            total = total + xp.asarray(both.T @ both, dtype=xp.int64)
+        total = total.reshape(n, d, n, d)
+        low, middle = total & (base - 1), total >> DIGIT_BITS & (base - 1)
+        return xp.stack([low, middle, total >> 2 * DIGIT_BITS])
 
-    def _carried(self, products: list[Any]) -> Any:
-        """Return digits, the lowest place first, of the sum of products of pairs of digits."""
-        n, xp = self.grid.n_digits, namespace(products[0])
-        places, carry = [], xp.zeros_like(products[0])
-        for place in range(2 * n):
-            value = carry + sum(products[i * n + place - i] for i in range(n) if 0 <= place - i < n)
-            carry = (value + (1 << DIGIT_BITS - 1)) >> DIGIT_BITS
-            places.append(value - (carry << DIGIT_BITS))
-        return xp.stack([*places, carry])
+    def joined(self, sums: IntArray) -> NDArray[Any]:
+        """Return the Gram matrix of integers from the sums over all blocks."""
+        low, middle, high = sums.astype(object)
+        sums = low + (middle << DIGIT_BITS) + (high << 2 * DIGIT_BITS)
+        places = range(self.grid.n_digits)
+        pairs = ((i, j) for i in places for j in places)
+        return np.asarray(sum(sums[i, :, j] << DIGIT_BITS * (i + j) for i, j in pairs))
 
 
 def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:
@@ -126,11 +115,9 @@ def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None
     With z as in `bounded_rows`. The result is the same bit for bit whatever the block size and the
     order of the records: no rounding takes place after that of the record's own coordinates.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each record is mapped on its own to integers with
-    |z_i| <= half_width and ||z|| <= norm_bound. From these two bounds `docs/proofs/gaussian.md`
-    derives how far the matrix moves when one record is replaced.
+    Each record is mapped on its own to integers with |z_i| <= half_width and ||z|| <= norm_bound.
+    From these two bounds `docs/proofs/gaussian.md` derives how far the matrix moves when one record
+    is replaced.
     """
     _check_room(records, grid)
     d = grid.n_features
@@ -144,10 +131,8 @@ def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows
     at most `bound`; else all its numbers are multiplied by one factor and rounded towards zero,
     and the factor is made smaller until Z'Z is within the bound.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each unit is mapped on its own to a matrix of norm at most
-    `bound` without negative eigenvalues: `docs/proofs/gaussian.md`, step 7.
+    Each unit is mapped on its own to a matrix of norm at most `bound` without negative eigenvalues:
+    `docs/proofs/gaussian.md`, step 7.
     """
     cure = "it is a public bound on the norm of what a unit adds, in squared steps of the grid."
     check_integer("bound", bound, at_least=1, cure=cure)
@@ -162,9 +147,7 @@ def unit_norm_histogram(records: Records, grid: FeatureGrid, most_rows: int) -> 
 
     Bin b has norms of 2^((b - 2) / 4) up to 2^((b - 1) / 4).
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one unit moves one count from one bin to another.
+    Replacing one unit moves one count from one bin to another.
     """
     _check_room(records, grid)
     grid.check_squared_norms()
@@ -181,7 +164,7 @@ def _check_room(records: Records, grid: FeatureGrid) -> None:
         )
 
 
-class _GramSoFar(SumsSoFar):
+class GramSoFar(SumsSoFar):
     """An exact Gram matrix so far: recent rows in doubles below the diagonal, the others settled.
 
     Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
@@ -190,9 +173,9 @@ class _GramSoFar(SumsSoFar):
     def __init__(self, n_features: int, half_width: int) -> None:
         super().__init__(None)
         self._exact_rows = LARGEST_EXACT_FLOAT // half_width**2
-        self._recent: FloatArray = np.zeros((n_features, n_features), order="F")
-        self._rows = 0
-        self._settled: IntArray | None = None
+        self.recent: FloatArray = np.zeros((n_features, n_features), order="F")
+        self.n_rows = 0
+        self.settled: IntArray | None = None
         self._room: FloatArray = np.empty((0, n_features))
 
     def take(self, parts: list[tuple[Any, ...]], sizes: list[int], fill: Any) -> bool:
@@ -203,95 +186,49 @@ class _GramSoFar(SumsSoFar):
         own = np.split(integers, np.cumsum(sizes)[:-1])
         finite = all(run_parts(fill, [(to, *part) for part, to in zip(parts, own, strict=True)]))
         if finite:
-            self._add(integers)
+            self.add(integers)
         return finite
 
-    def _add(self, integers: FloatArray) -> None:
+    def add(self, integers: FloatArray) -> None:
         """Add products of these."""
         from scipy.linalg.blas import dsyrk
 
         for start in range(0, len(integers), self._exact_rows):
             part = integers[start : start + self._exact_rows]
-            if self._rows + len(part) > self._exact_rows:
+            if self.n_rows + len(part) > self._exact_rows:
                 self._settle()
-            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, lower=1, overwrite_c=1)
-            self._rows += len(part)
+            self.recent = dsyrk(1.0, part.T, beta=1.0, c=self.recent, lower=1, overwrite_c=1)
+            self.n_rows += len(part)
 
     def _settle(self) -> None:
-        exact = self._recent.astype(np.int64, order="F")
-        self._settled = exact if self._settled is None else np.add(exact, self._settled, out=exact)
-        self._recent[:] = 0.0
-        self._rows = 0
+        exact = self.recent.astype(np.int64, order="F")
+        self.settled = exact if self.settled is None else np.add(exact, self.settled, out=exact)
+        self.recent[:] = 0.0
+        self.n_rows = 0
 
     def total(self) -> IntArray:
         """Return the whole matrix."""
         self._settle()
-        assert self._settled is not None
-        gram = self._settled.T  # the sums are above the diagonal of this, row by row
-        del self._recent
+        assert self.settled is not None
+        gram = self.settled.T  # the sums are above the diagonal of this, row by row
+        del self.recent
         mirror(gram)
         return gram
-
-
-class _PackedSoFar(_GramSoFar):
-    """An exact Gram matrix so far, in integers of two bytes; in doubles where chunks are short."""
-
-    def __init__(self, n_features: int, half_width: int) -> None:
-        super().__init__(n_features, half_width)
-        self._gram = int16.empty_gram(n_features)
-        self._words, self._ends = int16.empty_words(0, n_features)
-
-    def take(self, parts: list[tuple[Any, ...]], sizes: list[int], fill: Any) -> bool:
-        """See `_GramSoFar`."""
-        d = len(self._recent)
-        stops = np.cumsum([-(-size // int16.STRIP) for size in sizes])
-        if len(self._words) < stops[-1]:
-            self._words, self._ends = int16.empty_words(stops[-1], d)
-        words, ends = self._words[: stops[-1]], self._ends[: stops[-1]]
-        own = np.split(words, stops[:-1]), np.split(ends, stops[:-1])
-        jobs = [(fill, *each) for each in zip(sizes, *own, parts, strict=True)]
-        if not all(run_parts(_pack, jobs)):
-            return False
-        for strip in np.flatnonzero(np.count_nonzero(ends, axis=1) > int16.MOST_CHUNKS):
-            self._add(int16.unpacked(words[strip], d)[: 2 * ends[strip].max()])
-            ends[strip] = 0
-        int16.add_products(words, ends, self._gram)
-        return True
-
-    def total(self) -> IntArray:
-        """See `_GramSoFar`."""
-        gram = int16.whole(self._gram, len(self._recent))
-        del self._gram, self._words
-        if self._rows or self._settled is not None:
-            gram += super().total()
-        return gram
-
-
-def _pack(fill: Any, size: int, words: Any, ends: IntArray, part: tuple[Any, ...]) -> bool:
-    """Make rows integers, and pack them: a few strips at a time, or where there are units all."""
-    rows, *starts = part
-    finite, d = True, rows.shape[1]
-    strips = len(words) if starts else max(1, _NEAR // (d * int16.STRIP))
-    step = strips * int16.STRIP
-    near = np.empty((min(step, size), d))
-    for first in range(0, size, step):
-        integers, begin = near[: size - first], first // int16.STRIP
-        finite &= fill(integers, rows if starts else rows[first : first + step], *starts)
-        own = slice(begin, begin + strips)
-        int16.pack_rows(integers, words[own], ends[own])
-    return finite
 
 
 class _Gram(RowSums):
     """Gram matrices of rows; parts of a block become integers on all cores."""
 
-    def begin(self) -> _GramSoFar:
-        half_width = int(self.arguments[0][1])
-        small = half_width <= int16.LARGEST and self.shape[0] >= int16.FEWEST
-        packed = small and int16.vector_words() > 0
-        return (_PackedSoFar if packed else _GramSoFar)(self.shape[0], half_width)
+    def begin(self) -> GramSoFar:
+        n_features, half_width = self.shape[0], int(self.arguments[0][1])
+        if half_width <= LARGEST_PACKED and n_features >= FEWEST_PACKED:
+            from hushcov.engines import int16
 
-    def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
+            if int16.vector_words() > 0:
+                return int16.PackedSoFar(n_features, half_width)
+        return GramSoFar(n_features, half_width)
+
+    def add_parts(self, parts: list[tuple[Any, ...]], sums: GramSoFar) -> bool:
         return sums.take(parts, [len(rows) for rows, *_ in parts], self._fill)
 
     def _fill(self, integers: FloatArray, rows: Any, *starts: IntArray) -> bool:

@@ -20,9 +20,11 @@ from hushcov.kernel.sums.bounded import MOST_PRODUCTS, add_units, factor_shares,
 from hushcov.kernel.sums.rows import (
     Multipliers,
     RowSums,
+    column_sums,
     count_in_bins,
     grid_integers,
     norm_bins,
+    scaled,
     shortening,
     square_norms,
     whole,
@@ -151,10 +153,7 @@ class ProductMap:
 
         Of units it is the norm of v; there are more bins.
 
-        Privacy
-        -------
-        Nothing here is private by itself. Replacing one record, or one unit, moves one count from
-        one bin to another.
+        Replacing one record, or one unit, moves one count from one bin to another.
         """
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
@@ -197,22 +196,24 @@ def add_contributions(
     total: Any,
 ) -> None:
     """Add the contributions of records; without bounds, count their norms."""
-    pairs = _Lanes if isinstance(rows, np.ndarray) else _Products
-    y, n_pairs = grid_integers(rows, grid), len(left)
+    xp, y, n_pairs = namespace(rows), grid_integers(rows, grid), len(left)
     pair_weight, diagonal_weight, centre = weights
-    own = diagonal_weight * (y * y - centre)
-    square, made = square_norms(own), pairs(y, left, right)
-    square += float(pair_weight**2) * made.squares()
+    squares = y * y
+    own = diagonal_weight * (squares - centre)
+    square = square_norms(own)
+    if n_pairs:
+        made = (_Lanes if isinstance(rows, np.ndarray) else _Products)(y, left, right)
+        square += float(pair_weight**2) * made.squares()
     if not bounds:
         count_in_bins(norm_bins(square, len(total)), total)
         return
     norm_bound, factor_range, size_range, size_cap = bounds
     factor = shortening(square, float(norm_bound))
-    total[:n_pairs] += made.scaled_sums(factor, pair_weight)
-    total[n_pairs:-2] += whole(own * factor[:, None]).sum(0)
-    shares = namespace(rows).where(factor < 1, whole(factor * factor_range), factor_range)
-    total[-2] += shares.sum()
-    size = namespace(rows).clip(whole(square_norms(y)), None, size_cap)
+    if n_pairs:
+        total[:n_pairs] += made.scaled_sums(factor, pair_weight)
+    total[n_pairs:-2] += column_sums(scaled(own, factor))
+    total[-2] += xp.where(factor < 1, whole(factor * factor_range), factor_range).sum()
+    size = xp.clip(whole(squares.sum(1)), None, size_cap)
     total[-1] += (size * size_range // size_cap).sum()
 
 
@@ -221,7 +222,7 @@ class _Products:
 
     def __init__(self, y: Any, left: IntArray, right: IntArray) -> None:
         self._y, self._pairs = y, (like(left, y), like(right, y))
-        self._step = max(1, _DEVICE_PRODUCTS // max(1, len(left)))
+        self._step = max(1, _DEVICE_PRODUCTS // len(left))
 
     def _parts(self) -> Any:
         left, right = self._pairs
@@ -246,24 +247,20 @@ class _Lanes:
 
     def __init__(self, y: FloatArray, left: IntArray, right: IntArray) -> None:
         self._n_records, self._pairs = len(y), (left, right)
-        n_lanes = -(-len(y) // _VECTOR) * _VECTOR if len(left) else 0
-        self._lanes: Lanes = np.zeros((y.shape[1], n_lanes), dtype=np.int16)
-        if n_lanes:
-            self._lanes[:, : len(y)] = y.T
+        self._lanes: Lanes = np.zeros((y.shape[1], -(-len(y) // _VECTOR) * _VECTOR), np.int16)
+        self._lanes[:, : len(y)] = y.T
 
     def squares(self) -> FloatArray:
         """Return sums over pairs of squared products, by record."""
         found = np.zeros(self._lanes.shape[1])
-        if len(found):
-            _fill_squares(self._lanes, *self._pairs, found)
-        return found[: self._n_records] if len(found) else np.zeros(self._n_records)
+        _fill_squares(self._lanes, *self._pairs, found)
+        return found[: self._n_records]
 
     def scaled_sums(self, factor: FloatArray, weight: int) -> IntArray:
         """Return the sums of products times a weight, each times a factor, rounded to zero."""
         sums, factors = np.zeros(len(self._pairs[0])), np.zeros(self._lanes.shape[1])
-        if len(factors):
-            factors[: len(factor)] = factor
-            _add_products(self._lanes, *self._pairs, weight, factors, sums)
+        factors[: len(factor)] = factor
+        _add_products(self._lanes, *self._pairs, weight, factors, sums)
         return np.asarray(whole(sums))
 
 

@@ -217,8 +217,8 @@ def finite_rows(rows: FloatArray) -> Any:
 
 def grid_integers(rows: Any, grid: Multipliers) -> Any:
     """Return coordinates times multipliers, clipped to the half width and rounded, as doubles."""
-    y = limit(rows * like(grid[0], rows), grid[1])
-    return namespace(y).round(y, out=y)
+    y, xp = rows * like(grid[0], rows), namespace(rows)
+    return xp.round(xp.clip(y, -grid[1], grid[1], out=y), out=y)
 
 
 def square_norms(rows: Any) -> Any:
@@ -237,17 +237,33 @@ def shortening(square: Any, bound: float, longest: float | None = None) -> Any:
     return xp.where(square <= longest, 1.0, quotient * INSIDE)
 
 
+def scaled(rows: Any, factor: Any) -> Any:
+    """Return integers times the factor of their row, rounded towards zero."""
+    if bool((factor == 1).all()):
+        return rows
+    return namespace(rows).trunc(rows * factor[:, None])
+
+
 def shortened(rows: Any, bound: float) -> Any:
     """Return integers, where longer than the bound scaled down to it and rounded towards zero."""
-    if bound == np.inf:
-        return rows
-    return namespace(rows).trunc(rows * shortening(square_norms(rows), bound)[:, None])
+    return rows if bound == np.inf else scaled(rows, shortening(square_norms(rows), bound))
 
 
 def whole(numbers: Any) -> Any:
     """Return integers in doubles as such of 64 bits."""
     xp = namespace(numbers)
     return xp.asarray(numbers, dtype=xp.int64)
+
+
+def column_sums(rows: Any) -> Any:
+    """Return the sums of columns of integers, in 64 bits; doubles hold those of few rows exactly.
+
+    Integers of rows that are added up are below 2**27, and so few rows stay near that sums are
+    below 2**43. Rows of a device may be many.
+    """
+    if isinstance(rows, np.ndarray):
+        return whole(np.ones(len(rows)) @ rows)
+    return whole(rows).sum(0)
 
 
 def norm_bins(square: Any, n_bins: int) -> Any:
@@ -269,8 +285,6 @@ def count_in_bins(bins: Any, total: Any) -> None:
 def sum_together(records: Any, sums: Sequence[RowSums]) -> list[IntArray]:
     """Return several sums over the records, which are read once for all of them.
 
-    Privacy
-    -------
     Nothing here is private by itself; each sum is what it is alone.
     """
     return split(records.map_sum(joined(sums)), sums)

@@ -20,7 +20,6 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
 from hushcov.kernel.records.base import PartitionedRecords, Records, hands_out_arrays, source_of
-from hushcov.kernel.sums import gram
 from hushcov.kernel.sums.gram import PANEL_BYTES, pair_sums
 from hushcov.kernel.sums.rows import RowSums, row_parts, rows_near
 
@@ -309,10 +308,8 @@ def sign_gram(records: Records, start: int = 0, stop: int | None = None) -> IntA
     Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
     below the diagonal may be left out, as zeros.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry by at most 2,
-    whatever the values: a product of two signs lies in [-1, 1].
+    Replacing one record moves every entry by at most 2, whatever the values: a product of two signs
+    lies in [-1, 1].
     """
     return sign_gram_and_sums(records, start, stop)[0]
 
@@ -322,10 +319,7 @@ def sign_gram_and_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry and every sum by at
-    most 2.
+    Replacing one record moves every entry and every sum by at most 2.
     """
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
@@ -339,14 +333,12 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
 
     Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
     device, there is a pass for each panel of sums.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `sign_gram`.
     """
     d = records.n_features
     if records.on_device and d > 1 and not isinstance(source_of(records), PartitionedRecords):
-        return _scores_on_device(records, score, largest)
+        from hushcov.engines import device
+
+        return np.asarray(device.sign_scores(records, score, largest))
     if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = PackedSigns(records)
@@ -358,18 +350,6 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     )
 
 
-def _scores_on_device(records: Records, score: Score, largest: int) -> NDArray[Any]:
-    """Return `sign_scores`; panels are scored where they are, and only scores are copied."""
-    d, found, start = records.n_features, [], 0
-    while start < d - 1:
-        stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
-        shape = 1 + stop - start, d - start
-        panel = _Scored(add_panel, (start, stop), shape, score=score, largest=largest)
-        found.append(records.map_sum(panel))
-        start = stop
-    return np.concatenate(found) if len(found) != 1 else found[0]
-
-
 def candidate_sign_sums(
     records: Records, rows: IntArray, columns: IntArray
 ) -> tuple[IntArray, IntArray]:
@@ -377,9 +357,7 @@ def candidate_sign_sums(
 
     They are the integers of `sign_gram`, in one reading and with nothing of size n_features^2.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    Replacing one record moves every sum by at most 2.
     """
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
@@ -434,24 +412,6 @@ class _Tiles(RowSums):
         if tile.n_rows:
             self.kernel(tile, tile.finish(), *self.arguments, total)
         return total
-
-
-@dataclass(frozen=True, eq=False)
-class _Scored(RowSums):
-    """Scores of a panel on a device, pair by pair."""
-
-    score: Any = None
-    largest: int = 0
-
-    def total(self, sums: Any) -> IntArray:
-        """Return the scores of no rows."""
-        return np.zeros(np.triu(super().total(sums)[1:] + 1, 1).sum(), dtype=np.int32)
-
-    def on_host(self, sums: Any) -> Any:
-        from hushcov.engines import device
-
-        scores = self.score(sums[1:], sums[0], *self.arguments)
-        return device.to_host(device.pairs_above(scores, self.largest))
 
 
 def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:

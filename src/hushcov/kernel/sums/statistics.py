@@ -5,30 +5,23 @@ Statistics of several sites add up, are saved and loaded, and start a fit.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import stat
-import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import LARGEST_SUM, FloatArray
-from hushcov._files import as_path, os_errors, to_disk
+from hushcov._sums_file import COPY_AGAIN, NOT_DESCRIBED, InvalidError, read_sums, write_sums
 from hushcov._validation import check_integer, shown
 from hushcov.exceptions import (
     CapacityError,
     DataError,
     HushcovError,
     ParameterError,
-    StatisticsError,
     raise_alone,
 )
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_number_of_records
@@ -266,35 +259,9 @@ class Statistics:
         NOT PRIVATE: the file is as sensitive as the records, and its checksum finds accidents, not
         forgeries. A program that is killed may leave a hidden `.hushcov-*.partial` beside it.
         """
-        asked = as_path("path", path, "name the file of the statistics.")
-        with os_errors(asked, "written", StatisticsError):
-            place = Path(os.path.realpath(asked))
-            if os.path.lexists(place) and not stat.S_ISREG(place.stat().st_mode):
-                raise StatisticsError(f"{asked} is not an ordinary file: name a new one.")
-            if os.path.lexists(place) and not overwrite:
-                raise StatisticsError(
-                    f"{asked} exists already: choose another name, or pass overwrite=True to "
-                    "replace it."
-                )
-            # Made for its owner alone (mode 0600), and moved to its place under that mode.
-            descriptor, draft = tempfile.mkstemp(
-                prefix=".hushcov-", suffix=".partial", dir=place.parent
-            )
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    digest = hashlib.sha256()
-                    for piece in _pieces(self):
-                        digest.update(piece)
-                        file.write(piece)
-                    file.write(digest.digest())
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(draft, place)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(draft)
-            to_disk(place.parent)
-        return asked
+        made = {"statistic": "gram", "n_records": self.n_records, "parts": sorted(self.parts)}
+        about = {**made, **self.record_map.to_dict()}
+        return write_sums(path, about, self.gram, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
@@ -302,19 +269,7 @@ class Statistics:
 
         Errors say what is wrong without quoting it.
         """
-        asked = as_path("path", path, "name the file of the statistics.")
-        with os_errors(asked, "read", StatisticsError):
-            if not asked.is_file():  # reading anything else might never end
-                what = "is not an ordinary file" if asked.exists() else "does not exist"
-                raise StatisticsError(f"{asked} {what}: check the path.")
-            try:
-                with asked.open("rb") as file:
-                    return _read(file, os.fstat(file.fileno()).st_size)
-            except _InvalidError as error:
-                raise_alone(StatisticsError(f"{asked} {error}"))
-            except MemoryError:
-                words = "holds statistics larger than memory: use more."
-                raise_alone(CapacityError(f"{asked} {words}"))
+        return read_sums(path, _rebuilt)
 
 
 def _check_gram(gram: NDArray[Any], record_map: RecordMap, n_records: int) -> None:
@@ -345,99 +300,30 @@ def _check_gram(gram: NDArray[Any], record_map: RecordMap, n_records: int) -> No
         )
 
 
-FORMAT = 1
-_NAME = b"hushcov statistics "
-_MOST_VERSION, _MOST_DESCRIPTION = 20, 2**28
-_CHECKSUM_BYTES = 32
-_WIDE_BYTES = 24  # of a sum on a wide grid, which is below 2**62 * 2**90
-_COPY_AGAIN = "it is damaged. Copy or write it again; do not use it."
 _FIELDS = {
     *("statistic", "n_records", "parts", "n_features", "grid", "radius", "half_width"),
     *("feature_scale", "norm_bound", "feature_names"),
 }
 
 
-class _InvalidError(Exception):
-    """An error in the content of a file, and the cure."""
-
-
-def _pieces(statistics: Statistics) -> Iterator[Any]:
-    yield _NAME + b"%d\n" % FORMAT
-    about = {
-        "statistic": "gram",
-        "n_records": statistics.n_records,
-        "parts": sorted(statistics.parts),
-        **statistics.record_map.to_dict(),
-    }
-    yield json.dumps(about, allow_nan=False).encode() + b"\n"
-    for i, row in enumerate(statistics.gram):
-        if statistics.record_map.wide:
-            yield b"".join(x.to_bytes(_WIDE_BYTES, "little", signed=True) for x in row[i:])
-        else:
-            yield np.ascontiguousarray(row[i:], dtype="<i8").data
-
-
-def _read(file: BinaryIO, size: int) -> Statistics:
-    digest = hashlib.sha256()
-    first = file.readline(len(_NAME) + _MOST_VERSION)
-    if not first.startswith(_NAME):
-        raise _InvalidError("is not a file of statistics: write one with Statistics.save(path).")
-    if first != _NAME + b"%d\n" % FORMAT:
-        raise _InvalidError(
-            f"is not of version {FORMAT} of the format, which is what this hushcov reads: load it "
-            "with the version that wrote it, and sum again if that is not to be had."
-        )
-    second = file.readline(_MOST_DESCRIPTION)
-    try:
-        about = json.loads(second.decode("utf-8")) if second.endswith(b"\n") else None
-    except (ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict) or set(about) != _FIELDS or about["statistic"] != "gram":
-        raise _InvalidError("does not describe its statistics: " + _COPY_AGAIN)
-    d, start = about["n_features"], file.tell()
-    half_width = about["half_width"] if about["grid"] == "integer" else 0
-    wide = type(half_width) is int and half_width > IntegerGrid.largest_half_width
-    each = _WIDE_BYTES if wide else 8
-    if type(d) is not int or d < 1 or size - start != each * d * (d + 1) // 2 + _CHECKSUM_BYTES:
-        raise _InvalidError("is longer or shorter than it says: " + _COPY_AGAIN)
-    digest.update(first + second)
-    gram: NDArray[Any] = np.empty((d, d), dtype=object if wide else np.int64)
-    for i in range(d):
-        content = file.read(each * (d - i))
-        if len(content) != each * (d - i):
-            raise _InvalidError("became shorter while it was read: " + _COPY_AGAIN)
-        digest.update(content)
-        if wide:
-            entries = (content[k : k + each] for k in range(0, len(content), each))
-            gram[i, i:] = [int.from_bytes(entry, "little", signed=True) for entry in entries]
-        else:
-            gram[i, i:] = np.frombuffer(content, dtype="<i8")
-        gram[i + 1 :, i] = gram[i, i + 1 :]
-    gram.setflags(write=False)
-    if file.read(_CHECKSUM_BYTES + 1) != digest.digest():
-        raise _InvalidError("does not match its checksum: " + _COPY_AGAIN)
-    return _rebuilt(about, gram)
-
-
 def _rebuilt(about: dict[str, Any], gram: NDArray[Any]) -> Statistics:
     """Make the statistics from their description, if every number in it is a possible one."""
+    if set(about) != _FIELDS or about["statistic"] != "gram":
+        raise InvalidError(NOT_DESCRIBED)
     scale, names, parts = (about[name] for name in ("feature_scale", "feature_names", "parts"))
     grid: IntegerGrid | FeatureGrid
     try:
         if about["grid"] == "integer" and scale is None:
             grid = IntegerGrid(about["radius"], about["half_width"])
         elif about["grid"] == "feature" and isinstance(scale, list):
-            grid = FeatureGrid(
-                np.array(scale, dtype=np.float64), about["radius"], about["half_width"]
-            )
+            grid = FeatureGrid(np.array(scale, np.float64), about["radius"], about["half_width"])
         else:
-            raise _InvalidError("describes no grid that is known: " + _COPY_AGAIN)
+            raise InvalidError("describes no grid that is known: " + COPY_AGAIN)
         names = names if names is None else tuple(names)
         record_map = RecordMap(about["n_features"], grid, about["norm_bound"], names)
-        parts = frozenset(parts)
         if not all(isinstance(part, str) for part in parts):
             raise TypeError
-        return Statistics(gram, about["n_records"], record_map, parts)
+        return Statistics(gram, about["n_records"], record_map, frozenset(parts))
     except (HushcovError, TypeError, ValueError, OverflowError):
         # Not the error of the field itself, which would quote what is in the file.
-        raise_alone(_InvalidError("describes statistics that cannot be: " + _COPY_AGAIN))
+        raise_alone(InvalidError("describes statistics that cannot be: " + COPY_AGAIN))

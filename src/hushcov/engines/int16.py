@@ -22,13 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, intrinsic, share_out
+from hushcov._compiled import compiled, intrinsic, run_parts, share_out
 from hushcov._triangle import mirror
+from hushcov.kernel.sums.gram import GramSoFar
 
-#: The largest integer: two of its squares have room in a sum.
-LARGEST = 2**15 - 1
-#: With fewer features doubles are quicker.
-FEWEST = 32
 #: Rows of a strip. The words of a panel then stay in the nearest cache.
 STRIP = 256
 #: A strip of more chunks is quicker in doubles.
@@ -37,10 +34,60 @@ MOST_CHUNKS = STRIP // 6
 _PANEL, _ROWS = 32, 8  # a tile has so many columns, and rows
 _PAIRS = STRIP // 2
 _LARGEST_SUM = np.uint32(2**31 - 1)
+_NEAR = 2**18  # integers that are packed while they are in cache
 _HALF, _LOW = np.int32(16), np.int32(0xFFFF)
 
 #: Words by strip, panel, pair of rows and feature.
 Words = NDArray[np.int32]
+
+
+class PackedSoFar(GramSoFar):
+    """An exact Gram matrix so far, in integers of two bytes; in doubles where chunks are short."""
+
+    def __init__(self, n_features: int, half_width: int) -> None:
+        super().__init__(n_features, half_width)
+        self._gram = empty_gram(n_features)
+        self._words, self._ends = empty_words(0, n_features)
+
+    def take(self, parts: list[tuple[Any, ...]], sizes: list[int], fill: Any) -> bool:
+        """See `GramSoFar`."""
+        d = len(self.recent)
+        stops = np.cumsum([-(-size // STRIP) for size in sizes])
+        if len(self._words) < stops[-1]:
+            self._words, self._ends = empty_words(stops[-1], d)
+        words, ends = self._words[: stops[-1]], self._ends[: stops[-1]]
+        own = np.split(words, stops[:-1]), np.split(ends, stops[:-1])
+        jobs = [(fill, *each) for each in zip(sizes, *own, parts, strict=True)]
+        if not all(run_parts(_pack, jobs)):
+            return False
+        for strip in np.flatnonzero(np.count_nonzero(ends, axis=1) > MOST_CHUNKS):
+            self.add(unpacked(words[strip], d)[: 2 * ends[strip].max()])
+            ends[strip] = 0
+        add_products(words, ends, self._gram)
+        return True
+
+    def total(self) -> IntArray:
+        """See `GramSoFar`."""
+        gram = whole(self._gram, len(self.recent))
+        del self._gram, self._words
+        if self.n_rows or self.settled is not None:
+            gram += super().total()
+        return gram
+
+
+def _pack(fill: Any, size: int, words: Any, ends: IntArray, part: tuple[Any, ...]) -> bool:
+    """Make rows integers, and pack them: a few strips at a time, or where there are units all."""
+    rows, *starts = part
+    finite, d = True, rows.shape[1]
+    strips = len(words) if starts else max(1, _NEAR // (d * STRIP))
+    step = strips * STRIP
+    near = np.empty((min(step, size), d))
+    for first in range(0, size, step):
+        integers, begin = near[: size - first], first // STRIP
+        finite &= fill(integers, rows if starts else rows[first : first + step], *starts)
+        own = slice(begin, begin + strips)
+        pack_rows(integers, words[own], ends[own])
+    return finite
 
 
 @functools.cache
