@@ -31,6 +31,7 @@ from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import Transform, Transforms
+from hushcov.paper.plan import ScaledRecords
 from hushcov.tables import cluster, text
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.progress import WatchedRecords
@@ -40,7 +41,7 @@ from hushcov_lab.peers import coinpress
 
 BLOCK = 3
 N = 11
-PLACES = (1, 7)  # in the first block, and in a later one
+PLACES = (1, 4, 7, 10)  # one in every block
 
 
 class Mute:
@@ -275,6 +276,25 @@ def test_objects_among_numbers(reader, odd):
     check(read, NUMBERED, NUMBERS[odd])
 
 
+ODD_IN_FRAMES = {
+    "category": (WORDS, b"\xff", BOOK, object),
+    "objects": (NUMBERED, "12 kg", None, object),
+    "numbers": (VALUES, np.inf, None, float),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("column", ODD_IN_FRAMES)
+def test_frames_of_any_index(index, column):
+    cells, odd, book, kind = ODD_IN_FRAMES[column]
+
+    def read(rows):
+        source = frame(rows, index).astype({"c": kind})
+        return open_records(source, codebook=book, block_rows=BLOCK)
+
+    assert check(read, cells, odd)
+
+
 TYPED = {
     "npy": lambda rows, path: np.save(path, rows),
     "parquet": lambda rows, path: parquet.write_table(pa.table(columns(rows)), path, 4),
@@ -374,7 +394,7 @@ def of_units(bound):
 VIEWS = {
     "clipped": lambda r, _: views.ClippedRecords(r, BOUNDS),
     "centred": lambda r, _: views.CentredRecords(r, *PUBLIC),
-    "scaled": lambda r, _: views.ScaledRecords(r, SCALE / 512),
+    "scaled": lambda r, _: ScaledRecords(r, SCALE / 512),
     "complete": lambda r, _: views.CompleteRecords(r),
     "complete, centred": lambda r, _: views.CentredRecords(views.CompleteRecords(r), *PUBLIC),
     "watched": lambda r, _: WatchedRecords(r, list, abs),
@@ -468,7 +488,7 @@ def sum_of(source, rows, folder, most_rows=None):
 
 
 def MAPPED(records):
-    return views.ScaledRecords(records, np.array([1.0, 2.0, 3.0]))
+    return ScaledRecords(records, np.array([1.0, 2.0, 3.0]))
 
 
 @pytest.mark.parametrize("source", [*CLUSTERS, "files", "units"])

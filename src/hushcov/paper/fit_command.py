@@ -1,10 +1,13 @@
-"""`hushcov fit --mechanism theorem`: the paper's mechanism at the constants of its proof."""
+"""`hushcov fit --mechanism theorem`: the paper's mechanism at the constants of its proof.
+
+Every `hushcov fit` loads this module; what runs the mechanism is loaded where it is asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 
@@ -14,12 +17,11 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import Guarantee
 from hushcov.options import Taker, shared_by
-from hushcov.paper.command import accuracy_verdict, privacy_verdict
-from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
-from hushcov.paper.mechanism import certify
-from hushcov.paper.parameters import TheoremParameters
-from hushcov.paper.plan import MULTISCALE
 from hushcov.promise import promise_words
+
+if TYPE_CHECKING:
+    from hushcov.paper.estimator import MultiscaleCovariance
+    from hushcov.paper.parameters import TheoremParameters
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 _TAKEN = ("epsilon", "delta", "row_sparsity", "feature_scale", "assume_centered")
@@ -65,6 +67,8 @@ class TheoremJob(Job):
 
     def announcement(self) -> list[tuple[str, str]]:
         """Return what will be released, how, and what is proved of it."""
+        from hushcov.paper.command import accuracy_verdict, privacy_verdict
+
         inputs = self.plan.inputs
         d, values = inputs.n_features, asdict(inputs)
         listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
@@ -79,6 +83,8 @@ class TheoremJob(Job):
 
     def certify(self) -> Guarantee:
         """Check the condition of the privacy proof, before any record is read."""
+        from hushcov.paper.mechanism import certify
+
         try:
             return certify(self.plan, private=True, exact_statistic=False)
         except PrivacyConditionError as error:
@@ -93,15 +99,19 @@ class TheoremJob(Job):
 
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
+        from hushcov.paper.mechanism import NAME
+
         sentences = [caution.sentence for caution in self.cautions]
-        name = MULTISCALE.name  # as it is called in the release
-        return {"mechanism": name, "constants": CONSTANTS[0], "warnings": sentences}
+        return {"mechanism": NAME, "constants": self.estimator.constants, "warnings": sentences}
 
 
 def _prepare(
     options: dict[str, Any], settle: Callable[[], Settled], out: Console | None
 ) -> TheoremJob:
     """Settle every public number of the release; no record is read."""
+    from hushcov.paper.estimator import MultiscaleCovariance
+    from hushcov.paper.parameters import TheoremParameters
+
     if "hopeless" in options["allow"]:
         raise ParameterError(
             f"--allow hopeless must be left out with {SLICE.taker.words}: the theorem has no "
