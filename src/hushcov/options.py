@@ -197,11 +197,10 @@ TABLE = (
         "codebook",
         "path",
         "--codebook",
-        "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
-        "category), values, separated by '|', missing_codes, as -99, missing, which fills missing "
-        "values, thousands and transform. "
-        "Values are clipped to low and high; categories become one-hot columns. Never made from "
-        "the records.",
+        "Table of what is publicly known of columns: name, low, high, kind (number, integer, "
+        "binary, category), values (separated by '|'), missing_codes (such as -99), missing (which "
+        "fills in missing values), thousands and transform. Values are clipped to low and high, "
+        "and categories become one-hot columns. Do not make it from the records.",
         metavar="FILE.csv",
         commands=("fit", "plan"),
     ),
@@ -228,10 +227,10 @@ TABLE = (
         "assume_centered",
         "flag",
         "--known-mean",
-        "The records have mean zero (subtract a public mean first). Otherwise means, scales and "
-        "norms are found from a part of the budget.",
+        "The records have mean zero; subtract a public mean first. Without it, means, scales and "
+        "norms are estimated from a part of the budget.",
         type="bool, default=False",
-        doc="Whether the records have mean zero. True is required: subtract means that are public.",
+        doc="Whether the records have mean zero. It must be True: subtract public means first.",
         commands=("fit", "plan"),
     ),
     Option(
@@ -253,34 +252,34 @@ TABLE = (
         "drop_nulls",
         "flag",
         "--no-nulls",
-        "Promise that no value is missing, known without a look at the records: nothing is counted "
-        "then. A null that is found all the same stops the fit, and its budget is spent.  "
-        "[default: records with nulls are left out, and about how many are complete is released "
-        f"from {100 * OF_COMPLETE:g} % of the budget]",
+        "Promise that no value is missing; you must know this without looking at the records. "
+        "Nothing is counted then, and a missing value stops the fit after its budget is spent.  "
+        "[default: records with missing values are left out, and the number of complete records "
+        f"is released from {100 * OF_COMPLETE:g} % of the budget]",
         default=True,
         type="bool, default=True",
-        doc="Whether records that miss a value (NaN, None, null) are left out, and about how many "
-        f"are complete is released, from {100 * OF_COMPLETE:g} % of the budget. False promises "
-        "that no value is missing, which must be known without a look at the records: a null that "
-        "is found all the same is a `DataError`, and the budget is spent. Without a delta missing "
-        "values are not counted, and any missing value is an error.",
+        doc="Whether records that miss a value (NaN, None, null) are left out, and the number of "
+        f"complete records is released from {100 * OF_COMPLETE:g} % of the budget. False promises "
+        "that no value is missing, which you must know without looking at the records: a missing "
+        "value is a `DataError` then, and the budget is spent. Without a delta missing values are "
+        "not counted, and any missing value is an error.",
         commands=("fit", "plan"),
     ),
     Option(
         "unit",
         "text",
         "--unit",
-        "Identifiers, as of patients: all rows of one are protected together. The column, or its "
-        "position in a .npy file from 0 on, is no feature.",
+        "Column of identifiers, such as those of patients: all rows with one identifier are "
+        "protected together. In a .npy file, its position counted from 0. It is no feature.",
         metavar="COLUMN",
     ),
     Option(
         "neighbours",
         "choice",
         "--neighbours",
-        "What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
-        "there at all. Then there is about half the noise at the same epsilon, and the number of "
-        f"records is not public: 2 % of epsilon release it first.  [default: {REPLACE}]",
+        "How neighbouring datasets differ in one unit: its records are replaced, or it is added or "
+        "removed. add-remove needs about half the noise at the same epsilon, and the number of "
+        f"records is not public then: 2 % of epsilon release it first.  [default: {REPLACE}]",
         choices=tuple(RELATIONS),
         type='{"replace", "add-remove"}, default="replace"',
         commands=("fit", "plan"),
@@ -289,7 +288,7 @@ TABLE = (
         "max_rows_per_unit",
         "integer",
         "--max-rows-per-unit",
-        "How many rows of one unit are summed, at most. Noise grows by how far units are from "
+        "Largest number of rows of one unit that are summed. Noise grows by how far units are from "
         "having so many, not with the number itself.  [default: found from 1 % of epsilon]",
         metavar="M",
         type="int, optional",
@@ -310,8 +309,8 @@ TABLE = (
         "sample_weight",
         "text",
         "--weight",
-        "Public survey weights, and the largest that any record can have, which is public, too; "
-        "larger ones count as that. The column is no feature.",
+        "Column of public survey weights, and the largest weight that any record can have, which "
+        "is public, too; larger weights count as that. The column is no feature.",
         metavar="COLUMN=MAX",
         also=("max_sample_weight",),
     ),
@@ -370,7 +369,8 @@ TABLE = (
         "n_records",
         "integer",
         "--records",
-        "Declared number of records; a file with another number is refused.",
+        "Declared number of records; a file with another number is refused. In a dry run it is a "
+        "guess where the number is not public.",
         metavar="N",
         shared=True,
     ),
@@ -388,7 +388,7 @@ TABLE = (
         "dataset",
         "text",
         "--dataset",
-        "Name of these records in the ledger and in the report; else that of the file.",
+        "Name of these records in the ledger and in the report.  [default: name of the file]",
         metavar="NAME",
         type="str, optional",
         doc="The name of the dataset in the ledger, which the release keeps. Give both or neither.",
@@ -398,9 +398,9 @@ TABLE = (
         "allow",
         "choices",
         "--allow",
-        "Release what is refused otherwise; may be repeated. hopeless: no better than the zero "
-        "matrix is to be expected. large-delta: delta is 1 / records or more, which would allow "
-        "publishing a record or more as they are.",
+        "Release what is refused otherwise; may be repeated. hopeless: the expected error is no "
+        "better than that of a matrix of zeros. large-delta: delta is 1 / records or more, with "
+        "which records might be published as they are.",
         choices=tuple(ALLOWED),
         also=tuple(ALLOWED.values()),
         shared=True,
@@ -443,7 +443,7 @@ TABLE = (
         "as_json",
         "flag",
         "--json",
-        "Print the result as JSON, the rest on standard error.",
+        "Print the result as JSON, and everything else on standard error.",
         shared=True,
     ),
     Option(
