@@ -19,6 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, is_tensor
+from hushcov._files import os_errors
 from hushcov._validation import check_integer, listed, shown
 from hushcov.exceptions import (
     DataError,
@@ -382,12 +383,10 @@ def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
 def map_npy(path: Path) -> NDArray[Any]:
     """Map the array in a `.npy` file into memory, after checking its header."""
     try:
-        with path.open("rb") as file:
+        with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
             shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
-    except FileNotFoundError:
-        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
-    except OSError as error:
-        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
+    except RecordsFileError:
+        raise
     except Exception:  # numpy's header parser lets errors of many types through
         raise_alone(
             DataError(
