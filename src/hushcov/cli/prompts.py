@@ -36,7 +36,8 @@ from hushcov.tables.codebook import (
     read_values,
     written_values,
 )
-from hushcov.tables.files import IDENTIFIER, TEXT, TRUTH, Header
+from hushcov.tables.files import IDENTIFIER, Header
+from hushcov.tables.sources import TEXT, TRUTH
 from hushcov.transforms import read_transform
 
 Answer = TypeVar("Answer")

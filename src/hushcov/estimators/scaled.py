@@ -371,7 +371,9 @@ class ScaledCovariance(PrivateCovariance):
                 "where means and scales are found. Leave one of them out."
             )
         if transforms is not None:
-            bounds = transforms.bounds(bounds)
+            from hushcov.transforms import mapped_bounds
+
+            bounds = mapped_bounds(transforms, bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
                 raise ParameterError(
                     "transforms must not be 'rank' or 'winsorise' with assume_centered=True or a "

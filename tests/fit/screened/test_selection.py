@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from exact_sums import sign_gram
 from fit.screened.settings import parameters_of, seeded
 from hushcov.candidates import Candidates
 from hushcov.fit.screened.mechanism import (
@@ -17,7 +18,6 @@ from hushcov.fit.screened.mechanism import (
     select_pairs,
 )
 from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from sessions import certified, unlimited
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
