@@ -58,6 +58,7 @@ _SLICES = (*installed_plugins("slices"), *missing_plugins("slices"))
 _MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS, _LAST_RUNG = 8, 24
 _FINDS = "finds\nfrom"
+_BESIDE = 5  # mechanisms that leave room for the errors on each model beside theirs
 _WHERE = "where columns are about normal; flags and skewed columns need stronger ones"
 _MEASURE = (
     "Operator norm of the error over that of the covariance, where features have equal scales: the "
@@ -492,15 +493,16 @@ def _mechanism_table(row: Row) -> Table:
 def _records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
     """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
     table = output.plain_table(gap=0)  # all columns fit in a terminal of 80
+    models = COMPARED_MODELS if len(mechanisms) <= _BESIDE else ()
     # Names over several lines, so that their columns are narrow.
     names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
     _add_columns(table, "records", *(name.replace("-", "-\n") for name in names))
-    _add_columns(table, *(f"best:\n{model}" for model in COMPARED_MODELS), _FINDS)
+    _add_columns(table, *(f"best:\n{model}" for model in models), _FINDS)
     for row in rows:
         best = row.found.best if row.found.forecasts else None
         typical = (_typical(row, row.found.find(name)) for name in mechanisms)
-        models = (_error(best.predicted_error[m]) if best else "-" for m in COMPARED_MODELS)
-        table.add_row(count(row.inputs.n_records), *typical, *models, _limit(best))
+        errors = (_error(best.predicted_error[m]) if best else "-" for m in models)
+        table.add_row(count(row.inputs.n_records), *typical, *errors, _limit(best))
     return table
 
 
