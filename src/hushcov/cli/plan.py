@@ -58,7 +58,6 @@ _SLICES = (*installed_plugins("slices"), *missing_plugins("slices"))
 _MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS, _LAST_RUNG = 8, 24
 _FINDS = "finds\nfrom"
-_BESIDE = 5  # mechanisms that leave room for the errors on each model beside theirs
 _WHERE = "where columns are about normal; flags and skewed columns need stronger ones"
 _MEASURE = (
     "Operator norm of the error over that of the covariance, where features have equal scales: the "
@@ -491,9 +490,14 @@ def _mechanism_table(row: Row) -> Table:
 
 
 def _records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
-    """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
-    table = output.plain_table(gap=0)  # all columns fit in a terminal of 80
-    models = COMPARED_MODELS if len(mechanisms) <= _BESIDE else ()
+    """Tabulate typical errors by n, and those of the best on each model where there is room."""
+    out, whole = output.console(), _columns(rows, mechanisms, COMPARED_MODELS)
+    width = out.measure(whole, options=out.options.update_width(10**6)).maximum
+    return whole if width <= out.width else _columns(rows, mechanisms, ())
+
+
+def _columns(rows: Sequence[Row], mechanisms: Sequence[str], models: Sequence[str]) -> Table:
+    table = output.plain_table(gap=0)
     # Names over several lines, so that their columns are narrow.
     names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
     _add_columns(table, "records", *(name.replace("-", "-\n") for name in names))
