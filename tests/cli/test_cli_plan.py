@@ -209,7 +209,7 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
     (found,) = everything["plans"]
     assert list(found["refusals"]) == ["adaptive"]
     assert found["best"] == "screened"
-    assert list(everything["smallest_records"]) == list(predicted())[1:]
+    assert list(everything["smallest_records"]) == list(ONE)[1:]
 
 
 @pytest.mark.parametrize(
