@@ -137,8 +137,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
     ("kernel/noise/gumbel.py", "items = items.where(low <= threshold)", "<", "keys tie with chance 0"),
     ("kernel/noise/gumbel.py", "even_parts(room_for(len(scores)) // GROUP", "", "words of no item"),
-    ("kernel/noise/gumbel.py", "least = score if score < least", "<=", "equal scores"),
-    ("kernel/noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
     ("kernel/sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
     ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "1.8", "wider: more is exact"),
@@ -165,7 +163,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("kernel/accounting/composition.py", text, "", "errors are a tenth of it") for text in (
         "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12",
     )),
-    ("kernel/accounting/composition.py", "np.log1p(ROUNDING * (1 + width))", "2", "a wider margin"),
     ("kernel/accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
     *(("kernel/accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
       for new in ("9e-13", "1.1000000000000002e-12")),
@@ -207,8 +204,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for text in ("_MOST_MOVES = 2", "if ruler.rate * abs(at_cut - ruler.reference) <= _NEAR")),
     *(("kernel/noise/gumbel.py", "prec=2 * uniform.length + digits + 25", new, "digits to spare")
       for new in ("3", "24", "26")),
-    *(("kernel/noise/gumbel.py", "found = np.empty(2 * _BATCH", new, "it grows where it must")
-      for new in ("1", "3")),
     *(("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
       for new in ("2", "9")),
     ("kernel/noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
@@ -288,8 +283,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/gumbel.py", "digits = max(0, Decimal(rate", "(-1)", "digits to spare"),
     ("kernel/noise/gumbel.py", "slack, unit = Decimal((0, (1,)", "2", "wider: more is exact"),
     ("kernel/noise/gumbel.py", "near = word ^ (word >> 63)", "62", "a cell of 2**62: within the error"),
-    ("kernel/noise/gumbel.py", "if number + len(found) > len(places)", ">=", "it grows earlier"),
-    ("kernel/noise/gumbel.py", "longer = np.empty((2, 2 * (number", "3", "more room"),
     ("kernel/accounting/composition.py", "or parts.total_variation == 0", "(-1)", "found once more"),
     ("engines/int16.py", "strip, pair = a // STRIP", "-(-(a % STRIP) // (2))", "rows are even"),
     ("engines/int16.py", "if a + 1 < len(integers) else (nothing, 0)", "(-1)", "the only row"),

@@ -1,4 +1,4 @@
-"""Notes on charges to a ledger, for people whose fit or command ends before it is done."""
+"""Notes on charges to a ledger, for fits and commands that end before they are done."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def begin(ledger: Any, receipt: Any) -> Attempt:
 
 
 def ledger_asked() -> None:
-    """Say that a ledger is in use, so that whoever fails is told that nothing was charged."""
+    """Say that a ledger is in use, so that errors say that nothing was charged."""
     watch = _WATCH.get()
     if watch is not None:
         watch.asked = True
@@ -108,3 +108,25 @@ def charge_begun() -> bool:
     """Return whether `stated_charges` has a charge to speak of."""
     watch = _WATCH.get()
     return watch is not None and bool(watch.attempts)
+
+
+def database_words(error: Exception) -> str:
+    """Return what SQLite says about a ledger, and the cure, for the end of a sentence."""
+    import sqlite3
+
+    locked = "is locked by another program: wait for it, or end it"
+    forbidden = "cannot be written: check permissions of the file and its folder"
+    missing = "cannot be opened: check that its folder exists and its permissions"
+    failing = "cannot be read or written: check the disk, and limits on file sizes"
+    damaged = "is damaged, or not a ledger: restore a copy that has every charge, or another path"
+    reasons = {
+        sqlite3.SQLITE_BUSY: locked,
+        sqlite3.SQLITE_LOCKED: locked,
+        sqlite3.SQLITE_FULL: "cannot grow, the disk is full: free some space",
+        sqlite3.SQLITE_READONLY: forbidden,
+        sqlite3.SQLITE_PERM: forbidden,
+        sqlite3.SQLITE_CANTOPEN: missing,
+        sqlite3.SQLITE_IOERR: failing,
+    }
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return reasons.get(code & 0xFF, damaged)  # of a primary result code

@@ -1,4 +1,4 @@
-"""Checks on public parameters, each answering with parameter, constraint, value and cure."""
+"""Check public parameters; every error names parameter, constraint, value and cure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def check_choice(
 
 
 def shown(value: object) -> str:
-    """A number or short text as it is, anything else by its type: it might be data, or endless."""
+    """Return a number or short text as it is, anything else by its type, which quotes no data."""
     if isinstance(value, int | float | np.number | Fraction):
         # Python refuses to print integers of thousands of digits.
         big = isinstance(value, int) and abs(value) >= _MOST_SHOWN
@@ -103,7 +103,7 @@ def shown(value: object) -> str:
 
 
 def listed(columns: Sequence[object]) -> str:
-    """Columns by name, the first few of many; their names are public."""
+    """Return the names of columns in words, the first few of many; names are public."""
     names = ", ".join(shown(str(name)) for name in columns[:_MOST_LISTED])
     more = len(columns) - _MOST_LISTED
     return f"column{'s' * (len(columns) > 1)} {names}" + (f" and {more} more" if more > 0 else "")

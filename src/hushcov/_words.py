@@ -1,4 +1,4 @@
-"""Numbers as people read them: the same on the command line, in answers, reports and designs."""
+"""Format numbers for people, the same way in commands, answers, reports and designs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def memory(n_bytes: int) -> str:
 
 
 def noise_level(noise_sd: float, n_records: int) -> str:
-    """Hold the noise of a correlation against its sampling error."""
+    """Compare the noise of a correlation with its sampling error."""
     return (
         f"standard deviation {number(noise_sd, 2)} on a correlation; sampling error alone has "
         f"{number(1 / math.sqrt(n_records), 2)}"

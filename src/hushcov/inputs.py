@@ -58,12 +58,12 @@ class _ZcdpBudget:
 
     @property
     def rho(self) -> float:
-        """The whole budget, about; the accountant has the last word."""
+        """The approximate whole budget in zCDP; the accountant certifies the exact one."""
         return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
 
     @property
     def rho_left(self) -> float:
-        """About what steps before leave of it."""
+        """The approximate budget that steps before the mechanism leave."""
         rho = self.rho
         return max(rho - self.before**2 / 2, _LEAST_LEFT * rho)
 
@@ -139,7 +139,7 @@ class ReleaseInputs(_ZcdpBudget):
 
     @property
     def n_sampled(self) -> int:
-        """How many records are surely independent: rows of one unit may be alike."""
+        """The number of surely independent records: rows of one unit may be alike."""
         return max(1, self.n_records // self.neighbours.most_rows)
 
     def largest_mu(self, *, selects: bool = False) -> float:

@@ -136,7 +136,36 @@ class Ledger(LedgerFile):
         label: str,
         whole: float = 0.0,
     ) -> Receipt:
-        """Charge a release that is about to be made, or refuse it; see `LedgerFile.charge`."""
+        """Charge a release that is about to be made, or refuse it.
+
+        Parameters
+        ----------
+        dataset
+            A dataset that was opened.
+        cost
+            The guarantee of the release, known before any record is read, or its events. A
+            guarantee for adding or removing costs a budget for replacing twice as much, and the
+            receipt says `charge.converted`; the other way round, and for another unit, it is
+            refused. Events by themselves are taken to be those of the budget's own neighbours.
+        label
+            What the release is, in a few words. Never put a value from the data here.
+        whole
+            The epsilon of the whole release where this is its first part, a count, and what the
+            rest costs is charged once it is planned. If it is the first charge, and more than half
+            of the budget, epsilons and deltas are added up from then on.
+
+        Raises
+        ------
+        BudgetError
+            If all charges together would pass the budget.
+        PrivacyConditionError
+            If the guarantee is not for whom the budget protects: what it would cost is not known.
+        LedgerError
+            If the file cannot be read or written. Do not release.
+
+        In all cases nothing is charged, unless the error has a note that says what was: one that
+        comes with the last write, as an interrupt may.
+        """
         try:
             return super().charge(dataset, cost, label=label, whole=whole)
         except OverBudgetError as error:

@@ -1,4 +1,4 @@
-"""Every option, once: its type, its constraint, its words, and where it is given.
+"""Define every option once: its type, its constraint, its help, and where it is given.
 
 Estimators check their parameters and describe them from this table, `hushcov fit` and `plan` take
 their command-line options from it, and so do settings files. To add an option, add an entry here
@@ -101,7 +101,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """How settings files call it."""
+        """Its key in settings files."""
         return self.flag.lstrip("-")
 
     @property
@@ -596,7 +596,7 @@ class Taker:
     needed: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, options: Mapping[str, Any], others: Sequence[Taker] = ()) -> None:
-        """Refuse options that would not change anything, and the lack of one that is needed."""
+        """Refuse options that have no effect here, and the lack of one that is needed."""
         for entry in TABLE:
             taken = entry.shared or self.taken is None or entry.name in self.taken
             if (not taken or entry.name in self.refused) and _given(entry, options):
@@ -625,9 +625,9 @@ def _given(entry: Option, options: Mapping[str, Any]) -> bool:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Hold the parameters of an estimator against their constraints in the table.
+    """Check the parameters of an estimator against the table.
 
-    All but the budget, whose range depends on what is run.
+    Epsilon and delta are checked with the request, since their ranges depend on the mechanism.
     """
     names = {each.name for each in fields(estimator)}
     for entry in TABLE:

@@ -14,8 +14,6 @@ from test_any_release import any_release
 
 from hushcov.answers import export as export_files
 from hushcov.answers.export import FORMATS, export, prepare
-from hushcov.answers.files import csv_text, write_table
-from hushcov.answers.regression import regress
 from hushcov.answers.tables import pairs_table, write_tables
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse
@@ -342,15 +340,3 @@ def test_exports(dangerous, tmp_path, monkeypatch, to, arrow):
     export(dangerous, tmp_path / "out", to=to, covariance=True)
     for path in (tmp_path / "out").glob("*.csv"):
         assert set(NAMES) <= check(path)
-
-
-def test_answers(dangerous, tmp_path):
-    found = regress(dangerous, "=cmd()", list(NAMES[1:4]))
-    assert set(NAMES[1:4]) <= check(write_table(found.table(), tmp_path / "a.csv"))
-
-
-def test_the_rule_can_be_undone():
-    made = [csv_text(name) for name in NAMES]
-    assert len(set(made)) == len(NAMES)
-    assert tuple(map(undone, made)) == NAMES
-    assert [csv_text(name) for name in ("a", "'a", "")] == ["a", "'a", ""]

@@ -309,7 +309,7 @@ def test_released_marginals_without_what_noise_puts_far_away():
         seen.sort_index().loc[0:4], stats.poisson(1.5).pmf(range(5)), atol=0.03
     )
     assert "released quantiles of b" in str(found)
-    assert "for a. --marginals" in " ".join(str(found).split())
+    assert "for a. A line 'marginals = 0.05'" in " ".join(str(found).split())
 
 
 def test_columns_that_were_not_found_are_left_out_and_constant_ones_stay():

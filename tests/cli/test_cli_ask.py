@@ -45,23 +45,6 @@ def staff(tmp_path_factory):
 
 
 ONE_RIDGE = ("ridge", "multiplier", "ridge_reason", "predicted_r_squared")
-QUESTIONS = [
-    ("association", "department", "salary"),
-    ("regression", "salary", "--on", "age,department"),
-    ("predict", "salary,age", "--given", "department=engineering"),
-    ("components", "--number", 2),
-    ("partial", "--features", "age,department,salary"),
-]
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question[0])
-def test_tables_are_whole_on_a_usual_screen(run: Run, staff, question, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = run("ask", question[0], staff, *question[1:]).stdout
-    assert max(map(len, text.splitlines())) <= 80
-    assert "\N{HORIZONTAL ELLIPSIS}" not in text
-    assert "nan" not in text
-    assert "between lower and upper in 95 % of releases" in " ".join(text.split())
 
 
 def test_categories_bounds_and_large_numbers(run: Run, staff):

@@ -13,7 +13,6 @@ from hushcov import PrivateSparseCovariance
 from hushcov._words import number
 from hushcov.cli import fit
 from hushcov.exceptions import MissingPackageError
-from hushcov.fit import mechanisms, predicted
 from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
@@ -269,40 +268,3 @@ def test_no_data_value_is_ever_shown(run, data):
         output = run("fit", data, *PUBLIC, *extra).output
         assert "98765" not in output
         assert "123.4" not in output
-
-
-OF_PEERS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 3)
-SCALE = 2.0
-PEER_TRUTH = SCALE**2 * sparse_covariance("block", 6, 3)
-PEERS = [name for name in mechanisms() if name not in predicted()]
-PURE = [name for name in PEERS if mechanisms()[name].pure]
-
-
-@pytest.fixture
-def scaled(tmp_path):
-    np.save(tmp_path / "x.npy", gaussian_records(PEER_TRUTH, 20_000, random_state=1))
-    return tmp_path / "x.npy"
-
-
-@pytest.mark.parametrize("name", PURE)
-def test_a_guarantee_without_a_delta(run, refused, scaled, name):
-    """What is announced, charged and shown is pure, and what needs a delta is refused."""
-    options = (scaled, *OF_PEERS, "--mechanism", name)
-    start = f"--known-mean is required with --mechanism {name}: "
-    assert refused(2, "fit", *options).startswith(start)
-    options = (*options, "--known-mean")
-    start = f"--feature-scale is required with --mechanism {name}: "
-    assert refused(2, "fit", *options).startswith(start)
-    options = (*options, "--feature-scale", SCALE)
-    start = f"--no-nulls must be left out with --mechanism {name}: "
-    assert refused(2, "fit", *options, "--no-nulls").startswith(start)
-    Ledger("budget.db").open_dataset("people", 2.0, 0.0)
-    result = run("fit", *options, "--ledger", "budget.db", "--dataset", "people", "-o", "out")
-    assert result.exit_code == 0, result.stderr
-    promise = "Pure 1-differential privacy"
-    assert promise in words(result.stdout)
-    assert "The delta of 1e-6 is not used." in words(result.stdout)
-    assert Release.read("out").guarantee.delta == 0
-    assert Release.read("out").making.dataset == "people"
-    assert Ledger("budget.db").statement("people").spent().delta == 0
-    assert promise in words(run("show", "out").stdout)

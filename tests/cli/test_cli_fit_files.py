@@ -10,16 +10,12 @@ import pyarrow
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from scipy import sparse
 
 from command_line import in_settings, words
-from hushcov.cli import plan as plan_command
-from hushcov.estimators import scaled
 from hushcov.fit import fit_memory, registry
 from hushcov.fit.registry import PICTURES
 from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.records import compact
-from hushcov.release import Release
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -131,30 +127,6 @@ def test_identifiers_and_dates_are_left_out_by_names_and_stated_types(run, table
     assert set(json.loads(result.stdout)["left_out"]) == {"patient_id", "visit date"}
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (("--columns", "age,name"), 3, "column 'name' has type text"),
-        (("--columns", "age,weight", "--no-nulls"), 3, "column 'weight' has nulls"),
-        (("--columns", "age,size"), 3, "must have column 'size', got none"),
-        (("--columns", ""), 3, "must have column '', got none"),
-        (
-            ("--columns", "age,wieght,hight"),
-            3,
-            "must have columns 'wieght', 'hight', got none of that name: did you mean 'weight', "
-            "'height'?",
-        ),
-        (("--columns", "age", "--records", 3), 3, "--records must be what visits holds, 4,000"),
-    ],
-)
-def test_refusals(run, visits, options, code, message):
-    result = run("fit", "visits", *PUBLIC, *options)
-    assert message in words(result.stderr)
-    assert result.exit_code == code
-    assert "s3cret" not in result.output
-    assert not Path("visits-release").exists()
-
-
 def test_options_for_columns_are_refused_for_arrays(refused):
     np.save("x.npy", np.ones((5, 2)))
     assert "--columns must" in refused(2, "fit", "x.npy", *PUBLIC, "--columns", "a")
@@ -223,31 +195,6 @@ def test_a_real_scheduler(run, visits, table):
 def data(tmp_path):
     np.save(tmp_path / "x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
     return tmp_path / "x.npy"
-
-
-@pytest.fixture
-def many(monkeypatch):
-    for module in (scaled, plan_command):
-        monkeypatch.setattr(module, "LARGEST_DENSE", 5)
-
-
-def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many):
-    result = run("fit", data, *PUBLIC, "-o", "out")
-    assert result.exit_code == 0
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert "covariance.npz" in names
-    assert "covariance.npy" not in names
-    assert "covariance.npz" in result.stdout
-    estimate, release = sparse.load_npz("out/covariance.npz"), Release.read("out")
-    assert sparse.issparse(release.integers)
-    shown = estimate.toarray() != 0
-    assert np.array_equal(estimate.toarray()[shown], release.covariance().toarray()[shown])
-    assert "(0, 1)" in str(estimate) or estimate.nnz >= 6
-    shown = json.loads(run("show", "out", "--json").stdout)
-    assert shown["released_pairs"] == release.selected.shape[1]
-    assert shown["largest_pairs"]
-    again = run("fit", data, *PUBLIC, "-o", "out")
-    assert again.exit_code == 6
 
 
 def test_memory_and_devices(run, refused, data, monkeypatch):

@@ -150,22 +150,6 @@ def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, m
     check_silent(result, tmp_path, visits)
 
 
-def test_plans_for_units_and_removed_records(run):
-    size = ("--features", 50, "--epsilon", 1, "--delta", 1e-6, "--records", 50_000, "--json")
-    plain = json.loads(run("plan", *size).stdout)
-    removed = json.loads(run("plan", *size, "--neighbours", "add-remove").stdout)
-    units = json.loads(run("plan", *size, "--max-rows-per-unit", 8).stdout)
-    assert plain["count_epsilon"] == 0
-    assert removed["count_epsilon"] == pytest.approx(0.02)
-    assert (removed["epsilon"], removed["neighbours"]) == (1, "add-remove")
-    assert units["max_rows_per_unit"] == 8
-    assert error(removed) < error(plain) < error(units)
-
-
-def error(found):
-    return found["plans"][0]["families"][0]["predicted_error"]
-
-
 SIZE, NAMES = 3_000, ("age", "pulse", "height")
 ROWS = np.random.default_rng(8).standard_normal((SIZE + 1, 3))
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)

@@ -5,7 +5,6 @@ Most runs use forecasts with a known answer, errors proportional to 1 / n.
 
 import json
 
-import numpy as np
 import pytest
 
 from command_line import words
@@ -18,7 +17,6 @@ from hushcov.fit import (
     comparison,
     predicted,
 )
-from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*PUBLIC, "--known-mean")  # so that plans are quick
@@ -270,46 +268,3 @@ def test_one_number_of_records_has_families_and_the_design(run):
     ):
         assert part in text
     assert "k = 20" not in text
-
-
-def test_many_numbers_of_records_have_one_row_each(run):
-    text = run("plan", "--features", 6, *BUDGET, "--records", 2_000, "--records", 40_000).stdout
-    rows = [line.split() for line in text.splitlines() if line.split()[:1] == ["2,000"]]
-    assert len(rows) == 1
-    assert len(rows[0]) == 5  # k = 3 and 5, factor, dense
-    assert "The design" not in text
-    options = ("plan", "--features", 6, "--records", 8_000, *BUDGET)
-    text = run(*options, "--mechanism", "gaussian").stdout
-    assert "row sparsity 5" in text
-    assert "whatever the structure" not in text
-    assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
-
-
-def test_what_fit_found_is_said_by_fit_and_show_alike(run):
-    """Whatever it found: the noise is secret, so that the kind may differ."""
-    np.save("x.npy", gaussian_records(sparse_covariance("block", 12, 3), 8_000))
-    result = run("fit", "x.npy", *BUDGET, "-o", "out", "--json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    structure = found["structure"]
-    assert structure["kind"] in ("sparse", "factors", "dense")
-    assert structure["error_interval"][0] <= structure["error_estimate"]
-    assert [each["family"] for each in found["families"]][-2:] == ["factor", "dense"]
-    said = words(result.stderr)
-    assert "row sparsity" not in said
-    assert "adaptive: finds out whether few pairs, few factors or neither matter" in said
-    assert "where each feature is related to 2 to 9 others" in said
-    assert json.loads(run("show", "out", "--json").stdout)["structure"] == structure
-    shown = words(run("show", "out").stdout)
-    for text in (said, shown):
-        assert f"structure {structure['kind']}: " in text
-        assert structure["why"] in text
-        assert "of the covariance's size (its norm)" in text
-
-
-def test_a_sparsity_is_advice_and_mechanisms_that_need_one_say_what_they_assume(run):
-    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
-    options = ("fit", "x.npy", *BUDGET, "--dry-run")
-    assert "row sparsity 2 (as advice)" in words(run(*options, "--row-sparsity", 2).stdout)
-    text = words(run(*options, "--mechanism", "screened").stdout)
-    assert "row sparsity 5 (assumed; give --row-sparsity)" in text

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from command_line import words
 from documents import guarantee, quick_forecast
-from hushcov.cli.main import EXIT_CODES
 from hushcov.fit import outlook
 from hushcov.release import Making, Release
 from hushcov.report import pages
@@ -76,42 +75,6 @@ def test_json(run):
     assert "NOT PRIVATE" in run("show", "other").stdout
 
 
-def test_noise_is_not_shown_as_a_correlation_of_one(run):
-    """A pair beyond 1, a negative variance with a pair, and nothing cut to 1.000."""
-    matrix = np.array([[4, -9, 2], [-9, 4, 0], [2, 0, -1]])
-    write(integers=matrix, selected=None, feature_scale=np.ones(3))
-    text = words(run("show", "out").stdout)
-    assert "0, 1 not found -4.5" in text
-    assert "0, 2 not found 1" in text
-    assert "1 of 3 variances" in text
-    assert "A correlation was not found where noise put it beyond 1" in text
-    assert "1.000" not in text
-    pairs = json.loads(run("show", "out", "--json").stdout)["largest_pairs"]
-    assert [(each["correlation"], each["status"]) for each in pairs] == [(None, "nonzero")] * 2
-
-
-def test_columns_have_names_and_terminals_are_safe(run):
-    write(column_names=("age", "\x1b[31mred\n", "x" * 80), mechanism="m\x1b]0;t\x07")
-    Path("out/\x1b[2Jnotes").touch()
-    text = run("show", "out").stdout
-    assert "age, ?[31mred?" in text
-    assert "\x1b" not in text
-    assert "\x07" not in text
-    assert "not part of it" in text
-
-
-def test_other_refusals(refused):
-    assert "show" in EXIT_CODES[1]
-    write()
-    Path("empty").mkdir()
-    Path("file").write_text("")
-    for name in ("nowhere", "empty", "file", "out/release.json"):
-        assert "of a release" in refused(6, "show", name)
-    Path("out/release.sha256").unlink()
-    assert "release.sha256 is missing" in refused(1, "show", "out")
-    refused(2, "show")
-
-
 def named(**changes) -> Path:
     places = {
         "positions": np.array([10, 20, 40]),
@@ -124,7 +87,7 @@ def named(**changes) -> Path:
 def test_columns_and_their_pairs(run):
     named()
     text = words(run("show", "out", "--column", "rs1").stdout)
-    for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 +1 20 -0.500"):
+    for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 1 20 -0.5"):
         assert part in text
     found = json.loads(run("show", "out", "--column", "rs1", "--json").stdout)
     assert found["position"] == 10
@@ -139,7 +102,8 @@ def test_columns_and_their_pairs(run):
     }
     assert "rs30 and its pairs" in run("show", "out", "--column", "*30").stdout
     text = words(run("show", "out", "--columns", "rs1..rs30").stdout)
-    assert "1 rs1 10 1.00 -0.50" in text
+    assert "3, from rs1 to rs30" in text
+    assert "rs1 rs2 -0.5" in text
     found = json.loads(run("show", "out", "--columns", "rs30..rs1", "--json").stdout)
     assert found["columns"] == ["rs1", "rs2", "rs30"]
     assert found["correlation"][0] == [1.0, pytest.approx(-0.5), None]

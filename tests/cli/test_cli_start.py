@@ -313,16 +313,6 @@ def test_codes_and_commas_of_fields_are_asked_for(table):
     assert not Path("patients-codebook-2.csv").exists()  # it is as before
 
 
-def test_wrong_answers_are_asked_again(table):
-    answers = ["perhaps", "\0", "", "", "many", "0", str(N), "regoin", "1-4", "none", "", "no"]
-    answers += ["-1", "100", "2", "0.5", "1e-3", "", "nowhere/x.db", "none", "patients.csv", ""]
-    output = " ".join(start([*answers, "maybe", "no"]).split())
-    for words in ("write yes or no", "is not a whole number", "Did you mean region?"):
-        assert words in output
-    for words in ("at most 10", "below 1 / rows", "nowhere", "write yes, no or change"):
-        assert words in output
-
-
 def test_every_question_has_help(table):
     asked = start([*ANSWERS, "no"]).count(" > ")
     Path("patients-settings.toml").unlink()

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.inputs import PublicInputs
 from hushcov.kernel.records.base import Records
-from hushcov.paper.parameters import theorem_parameters
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),
@@ -136,7 +134,6 @@ KEYS = [
     *("L", "H", "R", "Delta", "t", "rho", "m", "p", "M", "s", "b", "A", "S_star", "r", "kappa"),
     *("Gamma", "log_eta", "private", "accurate", "smallest_private_n", "smallest_accurate_n"),
 ]
-PER_LEVEL = ("m", "p", "M", "s", "b")
 
 
 def _arguments(**changes):
@@ -155,49 +152,3 @@ def test_json_has_the_papers_symbols_and_nothing_else(run):
     assert list(_json(run)) == ["inputs", *KEYS]
     explicit = _json(run, target_error=0.25, failure_probability=0.1)
     assert _json(run, target_error=None, failure_probability=None) == explicit
-
-
-def test_json_is_the_library_object_with_exact_integers(run):
-    found = _json(run, records="1e18", features="1e5", row_sparsity=100, target_error=0.001)
-    parameters = theorem_parameters(PublicInputs(10**18, 10**5, 100, 0.001, 1.0, 1e-6, 0.1, 1.0))
-    assert found == json.loads(json.dumps(parameters.to_dict()))
-    assert max(found["M"]) == max(parameters.candidates) > 2**53
-    assert all(isinstance(value, int) for key in ("m", "M", "s") for value in found[key])
-    assert {len(found[key]) for key in PER_LEVEL} == {found["L"]}
-    assert len(found["t"]) == found["L"] + 1
-    text = " ".join(run("paper", "params", *_arguments(scale=3)).stdout.split())
-    assert "error at most 2.25 " in text
-
-
-@pytest.mark.parametrize(
-    ("records", "private", "accurate"),
-    [("1e4", "no", "no"), ("1e12", "yes", "no"), ("1e16", "yes", "yes")],
-)
-def test_says_in_words_what_n_would_do(run, records, private, accurate):
-    text = " ".join(run("paper", "params", *_arguments(records=records)).stdout.split())
-    assert f"private {private}." in text
-    assert f"accurate {accurate}." in text
-    assert "398,797,944,288 (about 3.99e11)" in text
-    assert "1,460,676,662,127,345 (about 1.46e15)" in text
-    assert "error at most 0.25 " in text
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "constraint"),
-    [
-        ("--records", 0, "an integer at least 1"),
-        ("--features", 1, "an integer at least 2"),
-        ("--row-sparsity", 101, "an integer at least 1 and at most 100"),
-        ("--target-error", 0.3, "above 0 and at most 0.25"),
-        ("--epsilon", "nan", "above 0 and at most 1"),
-        ("--delta", 0.2, "above 0 and at most 0.1"),
-        ("--failure-probability", 0.2, "above 0 and at most 0.1"),
-        ("--scale", "inf", "above 1e-60 and at most 1e+60"),
-    ],
-)
-def test_out_of_range(refused, option, value, constraint):
-    name = option.removeprefix("--").replace("-", "_")
-    line = refused(2, "paper", "params", *_arguments(**{name: value}))
-    assert line.startswith(f"{option} must be {constraint}")
-    assert f", got {value}: " in line
-    assert len(line.split(": ", 1)[1]) > 10  # the cure

@@ -9,8 +9,6 @@ import pytest
 from sklearn import config_context, model_selection
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -32,7 +30,6 @@ PRIVATE = [
     and name not in ("ThresholdedCovariance", "GenotypeCovariance")
 ]
 GRID = {"row_sparsity": [2, 3]}
-NO_SCORE = "should have a 'score' method"
 
 
 def private(name, **changes):
@@ -48,22 +45,6 @@ def of_public_rows(estimator, X, y=None):
     return estimator.log_likelihood(PUBLIC)
 
 
-def search_fit(search):
-    return lambda estimator: search(estimator, GRID).fit(RECORDS)
-
-
-TOOLS = {
-    "GridSearchCV": search_fit(model_selection.GridSearchCV),
-    "HalvingGridSearchCV": search_fit(model_selection.HalvingGridSearchCV),
-    "cross_validate": lambda est: model_selection.cross_validate(est, RECORDS),
-    "learning_curve": lambda est: model_selection.learning_curve(est, RECORDS, None),
-    "permutation_test_score": lambda est: model_selection.permutation_test_score(
-        est, RECORDS, PUBLIC[0, 0] + np.arange(len(RECORDS)), n_permutations=2
-    ),
-}
-each_tool = pytest.mark.parametrize("tool", TOOLS)
-
-
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
@@ -71,37 +52,8 @@ def ledger(tmp_path):
     return ledger
 
 
-@pytest.fixture
-def unread(monkeypatch):
-    def fail(*_):
-        raise AssertionError("records were opened")
-
-    monkeypatch.setattr("hushcov.estimators.base.open_named", fail)
-
-
 def charges(ledger):
     return len(ledger.history("people"))
-
-
-@each_tool
-@pytest.mark.usefixtures("unread")
-@pytest.mark.parametrize("paid", [False, True], ids=["no ledger", "ledger"])
-def test_held_out_rows_are_not_scored(tool, paid, ledger):
-    """scikit-learn itself refuses, before it fits: there is no score. Nothing is charged."""
-    estimator = gaussian(ledger=ledger, dataset="people") if paid else gaussian()
-    for searched in (estimator, make_pipeline(FunctionTransformer(), estimator)):
-        with pytest.raises(TypeError, match=NO_SCORE):
-            TOOLS[tool](searched)
-    assert charges(ledger) == 0
-
-
-@pytest.mark.usefixtures("unread")
-def test_neither_selectors_of_features_nor_importances_score():
-    selector = SequentialFeatureSelector(gaussian(), n_features_to_select=3)
-    with pytest.raises(TypeError, match=NO_SCORE):
-        selector.fit(RECORDS)
-    with pytest.raises(TypeError, match=NO_SCORE):
-        permutation_importance(gaussian(), RECORDS, None, n_repeats=1)
 
 
 def test_a_ledger_pays_for_a_search_that_scores_public_rows(ledger):

@@ -13,10 +13,9 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import DataError, TooFewCompleteError
-from hushcov.fit.complete import CompleteParameters, complete_parameters, read_count
+from hushcov.fit.complete import complete_parameters
 from hushcov.kernel.accounting import Gaussian
 from hushcov.ledger import Ledger
-from hushcov.release.document import complete_words
 from hushcov.simulate import gaussian_records
 from hushcov.tables.sources import ArrayRecords
 
@@ -133,15 +132,6 @@ def test_nulls_are_an_error_where_nobody_counts(rows):
     promised = make(GaussianCovariance, drop_nulls=False)
     with pytest.raises(DataError, match="no-nulls"):
         fit(promised, with_gaps(rows[1]))
-
-
-def test_a_count_within_its_noise_of_all_changes_nothing():
-    """A share is 1 down to two deviations below all records; beyond, variances have its noise."""
-    parameters = CompleteParameters(1_000, 10)
-    shares = {noisy: read_count(noisy, parameters).share for noisy in (1_050, 980, 979, 500, 0)}
-    assert shares == {1_050: 1.0, 980: 1.0, 979: 0.979, 500: 0.5, 0: 0.01}
-    said = {noisy: complete_words(read_count(noisy, parameters).to_dict()) for noisy in shares}
-    assert [noisy for noisy in said if "known to be often empty" in said[noisy]] == [979, 500, 0]
 
 
 def test_infinite_values_are_missing_unless_they_are_an_error(rows):

@@ -131,26 +131,6 @@ def test_refusals_before_the_count_do_not_say_it(X, options):
         assert str(told) not in words.replace(",", "")
 
 
-def test_a_npy_file_that_was_cut_does_not_say_it(tmp_path):
-    path = written(pd.DataFrame(ROWS), tmp_path / "x.npy")
-    path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(DataError, match="truncated") as info:
-        estimator().fit(path)
-    assert str(N) not in str(info.value)
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_a_file_that_lost_rows_does_not_say_it(tmp_path, suffix):
-    table = pd.DataFrame(ROWS, columns=NONE.columns).assign(who=1)
-    path = written(table, tmp_path / f"x.{suffix}")
-    records = open_records(path, leave_out=["who"])
-    written(table[:5], path)
-    for options in ({}, {"unit": "who"}):
-        with pytest.raises(DataError, match=r"the rows that it had|damaged") as info:
-            estimator().fit(records, **options)
-        assert str(N) not in str(info.value).replace(",", "")
-
-
 def test_whatever_fails_after_the_count_says_that_it_is_paid(tmp_path, monkeypatch):
     # A count of none is within eight deviations, but for once in 1e15 times; noise is not seeded.
     monkeypatch.setattr("hushcov.fit.complete._FEWEST_DEVIATIONS", 8)

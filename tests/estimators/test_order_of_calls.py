@@ -89,7 +89,7 @@ def plan_no_nulls(est):
 
 
 def plan_units(est):
-    return planned(est, whose=units(est, max_rows_per_unit=2))
+    return planned(est, privacy_unit=units(est, max_rows_per_unit=2))
 
 
 def count_and_fit(est):
@@ -272,8 +272,8 @@ def test_the_search_finds_state_that_is_kept(monkeypatch):
     """The defect that it was written for: plans made with what the last fit had counted."""
     honest = GaussianCovariance._request_for
 
-    def forgetful(self, n_features, whose):
-        kept, request = self.__dict__.get("counted_"), honest(self, n_features, whose)
+    def forgetful(self, n_features, privacy_unit):
+        kept, request = self.__dict__.get("counted_"), honest(self, n_features, privacy_unit)
         return request if kept is None else replace(request, neighbours=kept.neighbours)
 
     monkeypatch.setattr(GaussianCovariance, "_request_for", forgetful)
@@ -311,7 +311,9 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
         est = clone(base).set_params(**OPTIONS[ours])
         opened = est._count(X, whose_of(ours, est))
         other = clone(base).set_params(**OPTIONS[theirs])
-        made_plan = other._fit_plan(opened.records.n_records, D, whose=whose_of(theirs, other))
+        made_plan = other._fit_plan(
+            opened.records.n_records, D, privacy_unit=whose_of(theirs, other)
+        )
         if ours == theirs:
             assert est._fit_counted(opened, made_plan).release_.making.n_records
         else:

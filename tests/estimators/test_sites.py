@@ -10,11 +10,6 @@ import pytest
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import (
-    check_estimators_partial_fit_n_features,
-    check_fit_score_takes_y,
-    check_n_features_in_after_fitting,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from estimators.settings import CLASSES, RECORDS, D, make, setting
@@ -32,7 +27,6 @@ from estimators.stand_ins import UntouchableRecords
 from hushcov import GaussianCovariance, Statistics, ThresholdedCovariance
 from hushcov.exceptions import (
     BudgetError,
-    CapacityError,
     DataError,
     HushcovError,
     ParameterError,
@@ -122,19 +116,6 @@ coordinates = st.floats(-8, 8) | st.floats(allow_nan=False, allow_infinity=False
 rows = st.lists(coordinates, min_size=3, max_size=3)
 
 
-def test_the_budget_and_the_threshold_are_those_of_the_release():
-    statistics = summed(gaussian(epsilon=1.0), *SITES, total=N)
-    for epsilon in (0.3, 3.0):
-        est = gaussian(epsilon=epsilon, threshold="universal").fit_statistics(statistics)
-        guarantee = est.release_.guarantee
-        assert guarantee.epsilon == epsilon
-        assert 0.99 * epsilon < guarantee.transcript_epsilon <= epsilon
-        assert est.detection_limit_ is not None
-    statistics = summed(gaussian(epsilon=10.0), *SITES, total=N)
-    with pytest.raises(CapacityError, match="more noise"):
-        gaussian(epsilon=1e-5).fit_statistics(statistics)
-
-
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
@@ -212,36 +193,6 @@ def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     check_is_fitted(holding)
 
 
-NOTHING_READ = UntouchableRecords(*RECORDS.shape)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("feature_scale", None, "feature_scale is required"),
-        ("epsilon", None, "epsilon is required"),
-        ("delta", 0, "delta must"),
-        ("row_norm", -1.0, "row_norm must"),
-        ("assume_centered", False, "assume_centered must"),
-        ("assume_centered", "yes", "assume_centered must"),
-        ("bounds", {0: (0, 1)}, "bounds must be None for partial_fit"),
-        ("bandwidth", 2, "bandwidth must be left out for partial_fit"),
-        ("candidate_pairs", [[0, 1]], "candidate_pairs must be left out for partial_fit"),
-        ("neighbours", "add-remove", "must be left out for partial_fit"),
-        ("max_rows_per_unit", 2, "must be left out for partial_fit"),
-        ("estimand", "unit-means", "must be left out for partial_fit"),
-        ("max_sample_weight", 1.0, "must be left out for partial_fit"),
-    ],
-)
-def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
-    for attempt in (
-        lambda est: est.partial_fit(NOTHING_READ, total_records=N),
-        lambda est: est.fit_statistics(summed(gaussian(), RECORDS, total=N)),
-    ):
-        with pytest.raises(ParameterError, match=said):
-            attempt(gaussian(**{name: value}))
-
-
 def test_nulls_plans_and_statistics_that_do_not_fit_are_refused(tmp_path):
     pd.DataFrame({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "x.parquet")
     records = FileRecords(tmp_path / "x.parquet").with_gaps()
@@ -267,26 +218,3 @@ def test_nulls_plans_and_statistics_that_do_not_fit_are_refused(tmp_path):
 
 
 # scikit-learn's checks of `partial_fit`, with the public inputs that they do not pass.
-
-
-class Planned(GaussianCovariance):
-    def partial_fit(self, X, y=None):
-        return super().partial_fit(X, y, total_records=100)
-
-
-class Unsummed(GaussianCovariance):
-    partial_fit = None
-
-
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-@pytest.mark.parametrize(
-    ("check", "cls"),
-    [
-        (check_estimators_partial_fit_n_features, Planned),
-        (check_n_features_in_after_fitting, Planned),
-        (check_fit_score_takes_y, Unsummed),
-    ],
-)
-def test_scikit_learn_checks(check, cls):
-    check(cls.__name__, make(cls, feature_scale=1.0, assume_centered=True, on_hopeless="warn"))

@@ -13,7 +13,6 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import ParameterError
-from hushcov.fit.counting import most_rows
 from hushcov.kernel.accounting import Pure
 from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
@@ -154,20 +153,3 @@ def test_rows_of_a_person_are_worth_more_than_one_of_them(name):
     X, owner = table()
     first = np.unique(owner, return_index=True)[1]
     assert error(name, X, ROWS, unit=owner) < 0.6 * error(name, X[first])
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        (np.ones(10_000), 1),
-        (np.random.default_rng(1).integers(1, 51, 10_000), 16),
-        (np.full(10_000, 64), 64),
-        (np.concatenate([np.ones(9000), np.full(1000, 1000)]), None),
-    ],
-)
-def test_how_many_rows_count_follows_the_sizes_of_units(sizes, expected):
-    counts = np.bincount(np.frexp(sizes)[1] - 1, minlength=21).astype(float)
-    found = most_rows(counts, 0.0)
-    noisy = counts + np.random.default_rng(2).laplace(0, 200, 21)
-    assert expected is None or found == expected
-    assert found / 2 <= most_rows(noisy, 280.0) <= 2 * found

@@ -129,4 +129,4 @@ def test_the_kernel_can_be_read():
 
 
 # It is to be 8,000; lower this as sums are merged.
-MOST_LINES = 8_900
+MOST_LINES = 8_350

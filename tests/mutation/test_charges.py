@@ -43,8 +43,6 @@ from hushcov.kernel.accounting.composition import (
     _log_sinhc,
     _renyi,
     bounded_range_divergence,
-    gaussian_delta,
-    gaussian_deltas,
     pure_divergence,
 )
 from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict
@@ -149,12 +147,6 @@ def test_orders_are_read_with_all_their_digits():
     with mp.workdps(60):
         exact = [(mp.mpf(a) - 1) * mp.log1p(-1 / mp.mpf(a)) - mp.log(mp.mpf(a)) for a in order]
     assert _log_prefactor(order) == pytest.approx([float(e) for e in exact], rel=1e-14, abs=0)
-
-
-def test_deltas_of_several_mu_have_the_margin_of_one():
-    mus = [0.01, 0.1, 0.3, 0.49, 0.7]
-    one = [gaussian_delta(mu, 0.5) for mu in mus]
-    assert gaussian_deltas(mus, 0.5) == pytest.approx(one, rel=1e-12, abs=0)
 
 
 def test_logarithms_of_hyperbolic_functions_have_all_their_digits():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
+from hushcov.exceptions import ParameterError
 from hushcov.kernel.noise import discrete_laplace, gumbel, normal
 from hushcov.kernel.noise.entropy import GROUP, key_stream
 
@@ -162,10 +163,13 @@ def test_items_below_a_threshold_are_those_of_their_bounds(n, threshold):
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_scores_are_surveyed(kind):
-    for own in ([], [3], [-1], [-1, -1, 4], [0, -7, 2], [5, 9, 9, 1], [-2, -2]):
-        found = gumbel._survey(np.array(own, dtype=kind))
-        assert found == (min([0, *own]), max([0, *own]), sum(each != -1 for each in own))
+def test_candidates_are_counted_and_other_numbers_refused(kind, monkeypatch):
+    monkeypatch.setattr(gumbel, "_CHUNK", 2)
+    for own in ([], [3], [-1], [-1, -1, 4], [5, 9, 9, 1]):
+        assert gumbel._check_scores(np.array(own, dtype=kind)) == sum(each != -1 for each in own)
+    for own in ([0, -7, 2], [-2, -2], [1, 2, -2]):
+        with pytest.raises(ParameterError, match="from 0 to"):
+            gumbel._check_scores(np.array(own, dtype=kind))
 
 
 @pytest.mark.parametrize("count", range(7))

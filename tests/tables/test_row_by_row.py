@@ -31,6 +31,7 @@ from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import Transform, Transforms
+from hushcov.paper.plan import ScaledRecords
 from hushcov.tables import cluster, text
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.progress import WatchedRecords
@@ -393,7 +394,7 @@ def of_units(bound):
 VIEWS = {
     "clipped": lambda r, _: views.ClippedRecords(r, BOUNDS),
     "centred": lambda r, _: views.CentredRecords(r, *PUBLIC),
-    "scaled": lambda r, _: views.ScaledRecords(r, SCALE / 512),
+    "scaled": lambda r, _: ScaledRecords(r, SCALE / 512),
     "complete": lambda r, _: views.CompleteRecords(r),
     "complete, centred": lambda r, _: views.CentredRecords(views.CompleteRecords(r), *PUBLIC),
     "watched": lambda r, _: WatchedRecords(r, list, abs),
@@ -487,7 +488,7 @@ def sum_of(source, rows, folder, most_rows=None):
 
 
 def MAPPED(records):
-    return views.ScaledRecords(records, np.array([1.0, 2.0, 3.0]))
+    return ScaledRecords(records, np.array([1.0, 2.0, 3.0]))
 
 
 @pytest.mark.parametrize("source", [*CLUSTERS, "files", "units"])

@@ -21,9 +21,9 @@ from pyarrow import csv
 
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.tables import text as text_files
-from hushcov.tables.files import OTHER, TEXT, TRUTH, read_header
+from hushcov.tables.files import read_header
 from hushcov.tables.formats import read_batches, whole_file
-from hushcov.tables.sources import open_records
+from hushcov.tables.sources import OTHER, TEXT, TRUTH, open_records
 from hushcov.tables.text import TextOptions, reads_as_value
 from hushcov.tables.units import split_columns
 from statistics_helpers import short_and_long

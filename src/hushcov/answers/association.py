@@ -85,10 +85,6 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
 
     The mean of a column among records of a level exceeds that among all others by their covariance
     over the variance of the level, which is the coefficient of a regression on it alone.
-
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee.
     """
     width, names = width_of(level), feature_names(release)
     if not _levels(release, category):

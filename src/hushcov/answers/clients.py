@@ -156,10 +156,6 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
     Values are those before any threshold and shrinkage, so that their noise is known. Pairs that
     were not released are zero: surely where it is public that no others covary, else give or take
     `missing_sd`.
-
-    Privacy
-    -------
-    Post-processing of the release, covered by its guarantee.
     """
     part, known, scale = with_missing(release, features), coverage(release), scales_of(release)
     columns, rows = np.triu_indices(len(features))

@@ -467,12 +467,7 @@ def components(
     features: Any = None,
     level: float = 0.95,
 ) -> Components:
-    """Return principal components; `Answers.components` has the parameters.
-
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee.
-    """
+    """Return principal components; `Answers.components` has the parameters."""
     level = check_level(level)
     of = asked_matrix(release, features, correlation=correlation)
     if n_components is not None:

@@ -110,9 +110,7 @@ def conditional(
     Without `features` every other one that was found is predicted, and in a release of more than
     20,000 those of which a pair with one that is given was released.
 
-    Privacy
-    -------
-    Post-processing of the release, covered by its guarantee, if the given values are no secrets.
+    The given values must be no secrets.
     """
     width = width_of(level)
     X, values = _given(release, given)

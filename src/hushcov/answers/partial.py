@@ -127,10 +127,6 @@ def partial_correlations(
     """Return partial correlations; `Answers.partial_correlations` has the parameters.
 
     Features that are not named are not held fixed.
-
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee.
     """
     level = check_level(level)
     of = asked_matrix(release, features, correlation=True)

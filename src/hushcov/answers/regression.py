@@ -187,10 +187,6 @@ def regress(
 
     Without `on` these are the features whose pair with the target was found, the strongest first,
     as many as the noise lets apart; or all, through factors, where the release is made of factors.
-
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee.
     """
     width = width_of(level)
     limit = check_real("limit", limit, above=0, cure="2 is usual.")

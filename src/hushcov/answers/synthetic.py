@@ -323,10 +323,7 @@ def synthesize(
 ) -> SyntheticRows:
     """Draw synthetic rows from a release; `Answers.synthesize` has the parameters.
 
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee. The draws need not
-    be secret.
+    The draws need not be secret.
     """
     n_rows = check_integer("n", n, at_least=1, at_most=MOST_ROWS, cure=_CURE)
     if random_state is None or isinstance(random_state, np.random.Generator):

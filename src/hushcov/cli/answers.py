@@ -1,4 +1,4 @@
-"""How releases, their pairs and answers about them are read and printed."""
+"""Read releases, and print their pairs and answers about them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def reads_release(function: Function) -> Function:
-    """Add RELEASE and --verify to a command, and call it with the folder and what reads it.
+    """Add RELEASE and --verify to a command, and call it with the folder and a function to read it.
 
     Whatever the numbers of a folder that comes from others lead to is a refusal.
     """
@@ -77,7 +77,7 @@ def columns_of(release: Release, names: str | None) -> tuple[list[str] | None, l
 
 
 def open_page(title: str, release: Release) -> Console:
-    """Print a title and what must be known of a release before all else."""
+    """Print a title, and first of all what is wrong with a release."""
     out = console()
     heading(out, title)
     if not release.guarantee.private:
@@ -109,6 +109,6 @@ def show_pairs(out: Console, found: Description) -> None:
 
 
 def records(table: Table) -> list[dict[str, Any]]:
-    """Return a table as JSON has it, line by line."""
+    """Return a table as a list of rows for JSON."""
     columns = [column.tolist() for column in table.values()]
     return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -36,7 +36,7 @@ _FEATURES = features_option("Columns to look at")
 
 
 def _asked(function: Function) -> Function:
-    """Options that every question has."""
+    """Add the options that every question has."""
     for option in (JSON, _OUTPUT, _LEVEL):
         function = option(function)
     return function
@@ -130,7 +130,7 @@ def regression(
 @click.argument("other")
 @_asked
 def association(_: Path, read: Read, category: str, other: str, level: float, **out: Any) -> None:
-    """Hold the levels of a CATEGORY against a column or another category: means and differences.
+    """Compare the levels of a CATEGORY by a column or another category: means and differences.
 
     \b
     Example:
@@ -154,7 +154,7 @@ def association(_: Path, read: Read, category: str, other: str, level: float, **
 )
 @_asked
 def predict(_: Path, read: Read, features: str, given: str, level: float, **out: Any) -> None:
-    """Say what to expect of FEATURES (one column, or several with commas) given others.
+    """Predict FEATURES (one column, or several with commas) from values of others.
 
     \b
     Example:
@@ -232,7 +232,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
 
 
 def _read(read: Read, out: Mapping[str, Any]) -> Release:
-    """The release; what cannot be written is refused before."""
+    """Read the release, after checking that an answer can be written."""
     if out["output"] is not None:
         check_paths(None, out["output"])
         if out["output"].suffix not in (".csv", ".parquet"):
@@ -245,7 +245,7 @@ def _read(read: Read, out: Mapping[str, Any]) -> Release:
 
 
 def _value(release: Release, text: str) -> dict[str, float]:
-    """Values of columns: NAME=NUMBER, or CATEGORY=ANSWER."""
+    """Return values of columns from NAME=NUMBER, or CATEGORY=ANSWER."""
     name, _, value = map(str.strip, text.rpartition("="))
     try:
         if name:

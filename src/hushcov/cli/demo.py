@@ -1,4 +1,4 @@
-"""`hushcov demo`: the way from a table to a release, on simulated records."""
+"""`hushcov demo`: go from a table to a release, on simulated records."""
 
 from __future__ import annotations
 

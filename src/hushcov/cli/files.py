@@ -60,7 +60,7 @@ def opened(
 
 
 def sign_of(delimiter: str | None) -> str | None:
-    """Return the separator of fields by how an option writes it: a tab has a name."""
+    """Return the separator of fields that a setting names; "tab" is a tab."""
     return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
@@ -97,7 +97,7 @@ def chosen_columns(
 
 
 def stem_of(file: Path) -> str:
-    """A name for what is made of the file: that of the folder, for a pattern."""
+    """Return a name for what is made from the file: that of the folder, for a pattern."""
     from hushcov.tables.sources import WILDCARDS
 
     if set(file.name) & WILDCARDS:
@@ -122,7 +122,7 @@ def output_folder(file: Path, asked: Path | None) -> Path:
 def known_pairs(
     options: Mapping[str, Any], n_features: int, names: Sequence[str] | None
 ) -> Candidates | None:
-    """Return the pairs that may covary, if that is said."""
+    """Return the pairs that may covary, if they were given."""
     from hushcov.candidates import read_candidates
 
     bandwidth, pairs = read_bandwidth(options.get("bandwidth"))[0], options.get("candidate_pairs")

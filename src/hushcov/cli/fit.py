@@ -182,7 +182,7 @@ def prepare(
 def settle(
     options: dict[str, Any], open_data: Callable[..., AbstractContextManager[Records]] = opened
 ) -> Settled:
-    """Open DATA: where the records are, what is known of them, and columns that are no features."""
+    """Open DATA: return the records, what is known of them, and columns that are no features."""
     file, unit, dry_run = options["file"], options["unit"], options["dry_run"]
     weight, most_weight = _weight(options["sample_weight"])
     apart = [name for name in (unit, weight) if name is not None]
@@ -251,7 +251,7 @@ def transforms_of(
 
 
 def _weight(text: str | None) -> tuple[str | None, float | None]:
-    """Return the column of weights and the largest one, by how --weight has them."""
+    """Return the column of weights and the largest weight that --weight names."""
     if text is None:
         return None, None
     column, _, most = text.rpartition("=")
@@ -267,7 +267,7 @@ def _weight(text: str | None) -> tuple[str | None, float | None]:
 
 
 def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
-    """Return what the ledger would say to a charge; a refusal is the same as that of the charge."""
+    """Return what the ledger would have left after a charge, or refuse as the charge would."""
     left = Ledger(ledger).quote(dataset, guarantee)
     return {
         "file": str(ledger),
@@ -279,7 +279,7 @@ def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _announce(out: Console, job: Job) -> Guarantee:
-    """Refuse what is not to be released; else say what will be, and what to heed of it."""
+    """Refuse a release, or print what will be released and warnings about it."""
     refuse(job)
     ledger, dataset = job.estimator.ledger, job.estimator.dataset
     if ledger is not None and dataset is not None and job.counted is None:
@@ -296,7 +296,7 @@ def _announce(out: Console, job: Job) -> Guarantee:
 
 
 def warn(out: Console, job: Job) -> None:
-    """Say what to heed."""
+    """Print the warnings about a release."""
     for caution in job.cautions:
         if not caution.refused_by(job.estimator):
             show(out, "")
@@ -304,7 +304,7 @@ def warn(out: Console, job: Job) -> None:
 
 
 def refuse(job: Job) -> None:
-    """Refuse what is not to be released, with what a count before it spent."""
+    """Refuse a release for a caution; the error says what a count before it spent."""
     spent = "" if job.counted is None else number(job.counted.guarantee.epsilon)
     for caution in job.cautions:
         if caution.refused_by(job.estimator):
@@ -312,7 +312,7 @@ def refuse(job: Job) -> None:
 
 
 def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> None:
-    """Say whether the ledger would allow it."""
+    """Print whether the ledger would allow the release."""
     quote, ledger, dataset = None, job.estimator.ledger, job.estimator.dataset
     heading(out, "Dry run")
     if ledger is not None and dataset is not None:
@@ -327,7 +327,7 @@ def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> Non
 
 
 def _summarise(out: Console, job: Job, written: list[tuple[str, str]], seconds: float) -> None:
-    """Say what was found and spent, and which files there are."""
+    """Print what was found and spent, and which files were written."""
     spent = job.release.guarantee
     delta = spent.transcript_delta + spent.numerical_delta
     words = (
@@ -367,7 +367,7 @@ def _named(job: Job) -> Release:
 
 
 def _write(job: Job) -> list[tuple[str, str]]:
-    """Write the release, then what can be made of it; return names and words of these files."""
+    """Write the release and its tables, picture and report; return a description of each file."""
     release, folder, estimate = _named(job), job.source.folder, job.estimator.covariance_
     notes, failed = dict[str, str](), dict[str, Exception]()
 

@@ -1,4 +1,4 @@
-"""One release by `hushcov fit`: everything public is settled first, then the records are read."""
+"""Run one release of `hushcov fit`: plan it from public inputs, then read the records."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def check_count(*, counts: bool, n_records: int | None, dry_run: bool) -> None:
 
 
 def check_size(file: Path, records: Any, n_records: int | None) -> None:
-    """Hold the number of records against what was declared; no record is read."""
+    """Check the number of records against the declared one; no record is read."""
     if n_records is not None and n_records != records.n_records:
         raise DataError(
             f"--records must be what {file} holds, {records.n_records:,}, got {n_records:,}: check "
@@ -151,7 +151,7 @@ def check_size(file: Path, records: Any, n_records: int | None) -> None:
 
 
 def say_count(out: Console, counting: Any) -> None:
-    """Say that the number of records is released first, and what that spends."""
+    """Print that the number of records is released first, and what that spends."""
     heading(out, "The number of records is not public")
     found = f"epsilon {number(counting.count_epsilon)} of {number(counting.epsilon)}"
     if counting.chooses:
@@ -161,7 +161,7 @@ def say_count(out: Console, counting: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let estimators not warn of what the announcement says."""
+    """Silence warnings of estimators that the announcement prints already."""
     with warnings.catch_warnings():
         for category in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", category)
@@ -178,7 +178,7 @@ class Job:
     source: Source
     estimator: Any
     plan: Any
-    whose: PrivacyUnit = field(default_factory=PrivacyUnit)
+    privacy_unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     opened: Any = None  # the records with what was settled about them; None in some dry runs
 
     shown_pairs: ClassVar[int] = 10
@@ -200,19 +200,23 @@ class Job:
         if known.get("feature_scale") is not None:
             check_feature_scale(known["feature_scale"], records.n_features)
         estimator = PrivateSparseCovariance(**known)
-        whose = PrivacyUnit.checked(estimator, columns.word, columns.identifiers, columns.weights)
+        privacy_unit = PrivacyUnit.checked(
+            estimator, columns.word, columns.identifiers, columns.weights
+        )
         comparing = "comparing the mechanisms, from public inputs"
         if columns.guess is not None:  # nothing is to be read
             source = replace(source, records=with_count(records, columns.guess))
             with busy(comparing):
-                plan = estimator._fit_plan(columns.guess, records.n_features, whose=whose)
-            return cls(source, estimator, plan, whose)
-        opened = _count(out or console(), records, estimator, whose)
+                plan = estimator._fit_plan(
+                    columns.guess, records.n_features, privacy_unit=privacy_unit
+                )
+            return cls(source, estimator, plan, privacy_unit)
+        opened = _count(out or console(), records, estimator, privacy_unit)
         if opened.counted is not None:
             source = replace(source, records=opened.records)
         with paid_count(estimator), busy(comparing):
             plan = estimator._plan_opened(opened)
-        return cls(source, estimator, plan, whose, opened)
+        return cls(source, estimator, plan, privacy_unit, opened)
 
     @property
     def counted(self) -> Counted | None:
@@ -254,19 +258,19 @@ class Job:
         ]
 
     def _protected(self) -> list[tuple[str, str]]:
-        """Return whom it protects, where that is not one record that is replaced."""
-        whose, most = self.whose, self.plan.inputs.neighbours.most_rows
-        if whose.neighbours == ONE_REPLACED:
+        """Return what one unit of privacy is, where it is not one record that is replaced."""
+        privacy_unit, most = self.privacy_unit, self.plan.inputs.neighbours.most_rows
+        if privacy_unit.neighbours == ONE_REPLACED:
             return []
-        if whose.weights is not None:
+        if privacy_unit.weights is not None:
             words = "one record, whatever its weight"
-        elif whose.identifiers is None:
+        elif privacy_unit.identifiers is None:
             words = "one record"
-        elif whose.estimand == ESTIMANDS[1]:
-            words = f"all rows of one {whose.unit}, whose mean counts"
+        elif privacy_unit.estimand == ESTIMANDS[1]:
+            words = f"all rows of one {privacy_unit.unit}, whose mean counts"
         else:
-            words = f"all rows of one {whose.unit}, of which at most {most:,} are summed"
-        guessed = whose.most_rows is None and self.counted is None
+            words = f"all rows of one {privacy_unit.unit}, of which at most {most:,} are summed"
+        guessed = privacy_unit.most_rows is None and self.counted is None
         return [
             ("protects", words + f" (found from the records; predicted as if {most})" * guessed)
         ]
@@ -299,7 +303,7 @@ class Job:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the structure is found out."""
+        """Whether the mechanism finds out the structure by itself."""
         return self.plan.chosen.mechanism is default_mechanism()
 
     def _mechanism(self) -> str:
@@ -338,9 +342,14 @@ class Job:
         d, reading = self.source.records.n_features, 0
         if is_file_source(self.source.file) and not self._elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
-        told: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
-        told["given"] = memory_given(self.source.records)
-        return command_memory(name, self.plan.inputs, **told), reading
+        needed = command_memory(
+            name,
+            self.plan.inputs,
+            prepared=prepared,
+            elsewhere=self._elsewhere,
+            given=memory_given(self.source.records),
+        )
+        return needed, reading
 
     @property
     def _elsewhere(self) -> bool:
@@ -363,7 +372,7 @@ class Job:
         found = self.counted
         if found is not None:
             return guarantee.after(found.guarantee)
-        counting = self.whose.counting(self.estimator.epsilon or 0.0)
+        counting = self.privacy_unit.counting(self.estimator.epsilon or 0.0)
         return guarantee if counting is None else guarantee.after(counting.budget().certificate)
 
     def watched(self) -> AbstractContextManager[Any]:
@@ -409,10 +418,10 @@ class Job:
             "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
             "predicted_memory_bytes": sum(self._memory()),
-            "neighbours": self.whose.relation,
-            "protected": self.whose.unit,
+            "neighbours": self.privacy_unit.relation,
+            "protected": self.privacy_unit.unit,
             "max_rows_per_unit": self.plan.inputs.neighbours.most_rows,
-            "estimand": self.whose.estimand,
+            "estimand": self.privacy_unit.estimand,
             "counted": None if found is None else found.to_dict(),
             "forecasts": [each.to_dict() for each in self.comparison.forecasts],
         }
@@ -435,14 +444,14 @@ class Job:
 
 
 def _count(
-    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: PrivacyUnit
+    out: Console, records: Records, estimator: PrivateSparseCovariance, privacy_unit: PrivacyUnit
 ) -> OpenedRecords:
-    """Charge and release the number of records, if need be, and say it."""
-    counting = whose.counting(estimator.epsilon or 0.0)
+    """Open the records; charge, release and print their number if it is not public."""
+    counting = privacy_unit.counting(estimator.epsilon or 0.0)
     if counting is not None:
         say_count(out, counting)
     with quiet():
-        opened = estimator._count(records, whose)
+        opened = estimator._count(records, privacy_unit)
     if opened.counted is not None:
         facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
     return opened

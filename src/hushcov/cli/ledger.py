@@ -228,7 +228,7 @@ def _print_statement(out: Console, statement: Statement) -> None:
 
 
 def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
-    """Why a total is not the sum of its parts, where it is not."""
+    """Explain why a total differs from the sum of its parts."""
     promises = [receipt.charge.promise for receipt in statement.receipts]
     added = math.fsum(each.epsilon for each in promises if each is not None)
     if None in promises or math.isclose(added, spent, rel_tol=1e-6):

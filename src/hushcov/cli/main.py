@@ -168,7 +168,7 @@ class CommandGroup(click.Group):
             raise click.exceptions.Exit(_BROKEN_PIPE) from None
 
     def invoke(self, ctx: click.Context) -> int:
-        """Run the command; whatever ends it says what was charged."""
+        """Run the command; errors and interrupts say what was charged."""
         try:
             with stated_charges(), warnings.catch_warnings():
                 # One line each, without the source line that raised them.
@@ -214,7 +214,7 @@ class _Signalled(KeyboardInterrupt):
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it came from: click raises its own from an interrupt, which has notes."""
+    """Yield an error and its causes; click raises its own error from an interrupt with notes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -222,7 +222,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 @contextmanager
 def _signals(*, last: bool = False) -> Iterator[None]:
-    """Let signals that end a program be exceptions, so that it ends in an orderly way.
+    """Turn signals that end a program into exceptions, so that it cleans up.
 
     Once one is on its way out another changes nothing. What is ignored stays ignored (nohup).
     Where this is the `last` thing that the program does, nothing interrupts its end either.
@@ -249,17 +249,17 @@ def _signals(*, last: bool = False) -> Iterator[None]:
 
 
 def _notes(error: BaseException | None) -> list[str]:
-    """Return notes added on the way, as of charges before the error."""
+    """Return the notes that were added to an error, such as charges before it."""
     return getattr(error, "__notes__", [])
 
 
 def _one_line(text: str) -> str:
-    """Text in one line, without characters that a terminal would obey."""
+    """Return text in one line, without control characters."""
     return printable(" ".join(text.split()))
 
 
 def _usage(error: click.UsageError) -> str:
-    """Return click's message, with nothing suggested that is not close."""
+    """Return click's message, and suggest only names that are close."""
     if not isinstance(error, click.NoSuchOption):
         param, words = getattr(error, "param", None), error.format_message()
         if param is None or not isinstance(param.type, click.Choice) or param.required:
@@ -295,8 +295,8 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
-class _Heedless:
-    """Standard error, which may be gone: what cannot be written there ends nothing."""
+class _BestEffortStream:
+    """Standard error that may be closed: a failed write to it does not end the program."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -305,28 +305,28 @@ class _Heedless:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write, if somebody listens."""
+        """Write, unless the stream is closed."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Write at once, if somebody listens."""
+        """Flush, unless the stream is closed."""
         with suppress(OSError):
             self._stream.flush()
 
 
 @contextmanager
 def _open_streams() -> Iterator[None]:
-    """Have all three streams: what was closed leads nowhere, and no file takes its number."""
+    """Open closed standard streams on the null device, so that no file takes their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:  # the lowest number that is free is its own
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
-    heard, sys.stderr = sys.stderr, cast("TextIO", _Heedless(sys.stderr))
+    before, sys.stderr = sys.stderr, cast("TextIO", _BestEffortStream(sys.stderr))
     try:
         yield
     finally:
-        sys.stderr = heard
+        sys.stderr = before
         try:
             sys.stdout.flush()
         except OSError:  # it was said before; the interpreter would try again at its end

@@ -128,7 +128,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Command(click.Command):
-    """A command whose errors speak of options: `--row-sparsity`, not `row_sparsity`."""
+    """A command that names options in errors: `--row-sparsity`, not `row_sparsity`."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; name the option where the library names its keyword argument."""
@@ -204,7 +204,7 @@ def options_of(
 
 
 def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
-    """Refuse a command line without a promise; say usual values, and what asks for all of it."""
+    """Refuse a command line without epsilon or delta, and suggest usual values."""
     given = {"--epsilon": epsilon, "--delta": delta}
     missing = [option for option, value in given.items() if value is None]
     if missing:
@@ -252,7 +252,7 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """Read and check a file; whatever `fit` does not know is refused."""
+    """Read and check a settings file; keys that `fit` does not know are refused."""
     import tomllib
 
     try:
@@ -297,20 +297,20 @@ def read_settings(path: Path) -> Settings:
 
 
 def _fit() -> click.Command:
-    """Import the command whose options there are, which takes seconds."""
+    """Import `hushcov fit`, whose options are the keys; that takes seconds."""
     from hushcov.cli.fit import command
 
     return command
 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
-    """Return the parameters of a command by how the file calls them."""
+    """Return the parameters of a command by their keys in settings files."""
     known = {key_of(param): param for param in command.params}
     return {key: param for key, param in known.items() if key not in ("settings", "help")}
 
 
 def key_of(param: click.Parameter) -> str:
-    """Return how a file calls a parameter: its long option without dashes."""
+    """Return the key of a parameter in settings files: its long option without dashes."""
     return DATA if isinstance(param, click.Argument) else max(param.opts, key=len).lstrip("-")
 
 
@@ -374,7 +374,7 @@ def write_settings(path: Path, settings: Settings) -> None:
 
 
 def plain_number(value: float) -> str:
-    """Return a number such that reading it gives the same again: 1, 0.5, 1e-6."""
+    """Return the shortest text that reads as the same number: 1, 0.5, 1e-6."""
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return str(int(value))
     base, mark, exponent = repr(value).partition("e")
@@ -382,7 +382,7 @@ def plain_number(value: float) -> str:
 
 
 def settings_option(function: Function) -> Function:
-    """Add --settings, whose values are defaults: what the command line has wins."""
+    """Add --settings: its values are defaults, which options on the command line override."""
     return click.option(
         "--settings",
         type=PATH,

@@ -1,4 +1,4 @@
-"""How commands write: plain text in a pipe, the same with a little colour in a terminal.
+"""Print what commands say: plain text in a pipe, with a little colour in a terminal.
 
 Progress goes to standard error: bars in a terminal, elsewhere a plain line now and then.
 """
@@ -65,7 +65,9 @@ def console(*, stderr: bool = False) -> Console:
 def echo_json(result: object) -> None:
     """Print plain data as JSON on standard output, with null for what is no finite number."""
     text = json.dumps(_finite(result), indent=1, allow_nan=False)
-    click.echo(text.replace("\x7f", "\\u007f"))  # the one control character that JSON lets be
+    click.echo(
+        text.replace("\x7f", "\\u007f")
+    )  # the one control character that JSON does not escape
 
 
 def _finite(value: Any) -> Any:
@@ -159,7 +161,7 @@ def busy(description: str) -> Iterator[Callable[[str], None]]:
 
 
 class _RowsPerSecond(ProgressColumn):
-    """How fast rows are read, once that is known."""
+    """Show how fast rows are read, once that is known."""
 
     def render(self, task: Task) -> Text:
         """Return the speed as text."""

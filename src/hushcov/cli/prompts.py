@@ -36,7 +36,8 @@ from hushcov.tables.codebook import (
     read_values,
     written_values,
 )
-from hushcov.tables.files import IDENTIFIER, TEXT, TRUTH, Header
+from hushcov.tables.files import IDENTIFIER, Header
+from hushcov.tables.sources import TEXT, TRUTH
 from hushcov.transforms import read_transform
 
 Answer = TypeVar("Answer")
@@ -235,7 +236,7 @@ class Draft:
         return self.known("unit") is None and not is_counted(self.known("neighbours"))
 
 
-def ask_whose(draft: Draft) -> None:
+def ask_unit(draft: Draft) -> None:
     """Ask whom a row is about, and whether the number of rows is public."""
     heading(draft.out, "1. Whom it protects")
     several = draft.ask.yes(

@@ -5,14 +5,12 @@ With --column or --columns: some columns of it, however large it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from rich.console import Console
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
@@ -40,8 +38,6 @@ from hushcov.cli.output import (
     heading,
     paragraph,
     short_name,
-    show,
-    text_table,
 )
 from hushcov.exceptions import ParameterError
 from hushcov.promise import promise_words
@@ -50,7 +46,8 @@ from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
 from hushcov.release.view import LEVEL
 from hushcov.text.description import Description, counted_facts, describe, summary_dict
-from hushcov.text.rows import LEVEL_WORDS, correlation_words, mean_words
+from hushcov.text.printing import AnswerPage
+from hushcov.text.rows import LEVEL_WORDS, mean_words
 
 _SIGNATURE = {
     "valid": "valid: made by the private half of the key given, for these files",
@@ -72,7 +69,7 @@ _ADVICE = "row_sparsity"  # which the default needs not be given
 )
 @click.option(
     "--window",
-    "reach",
+    "distance",
     type=INTEGER,
     metavar="N",
     help="With --column: others that are at most N columns away.  [default: all that were "
@@ -89,7 +86,7 @@ def command(
     folder: Path,
     read: Callable[[], StoredRelease],
     column: str | None,
-    reach: int | None,
+    distance: int | None,
     between: str | None,
     as_json: bool,
 ) -> None:
@@ -107,10 +104,10 @@ def command(
       hushcov show genotypes-release --column rs123 --window 10
       hushcov show genotypes-release --columns rs100..rs110
     """
-    _check_asked(column, reach, between)
+    _check_asked(column, distance, between)
     stored = read()
     if column is not None or between is not None:
-        _show_columns(stored.release, column, reach, between, as_json=as_json)
+        _show_columns(stored.release, column, distance, between, as_json=as_json)
         return
     found = describe(stored.release, _SHOWN_PAIRS)
     if as_json:
@@ -225,20 +222,18 @@ def _means_json(release: Release) -> list[dict[str, object]]:
 
 _BETWEEN = ".."
 _MOST_NAMED = 20  # columns of a name that are listed
-_MOST_LINES = 60  # pairs of a column
 _MOST_MEANS = 6  # features whose means are listed
-_MOST_SQUARE = 12  # columns whose matrix a screen has room for
 _LEGEND = (
-    f"Correlations with {LEVEL_WORDS} intervals, which count privacy noise and sampling. not "
-    "found: noise puts it beyond 1, or a variance is not positive."
+    f"lower and upper: the {LEVEL_WORDS} interval, which counts privacy noise and sampling. not "
+    "found: noise puts the correlation beyond 1, or a variance is not positive."
 )
 
 
-def _check_asked(column: str | None, reach: int | None, between: str | None) -> None:
+def _check_asked(column: str | None, distance: int | None, between: str | None) -> None:
     """Refuse options that do not go together, before anything is read."""
     if column is not None and between is not None:
         raise ParameterError("--column and --columns must not be given both: choose one.")
-    if reach is not None and column is None:
+    if distance is not None and column is None:
         raise ParameterError("--window must be given with --column: name the column to look at.")
     if between is not None and not all(map(str.strip, between.partition(_BETWEEN))):
         raise ParameterError(
@@ -248,7 +243,12 @@ def _check_asked(column: str | None, reach: int | None, between: str | None) -> 
 
 
 def _show_columns(
-    release: Release, column: str | None, reach: int | None, between: str | None, *, as_json: bool
+    release: Release,
+    column: str | None,
+    distance: int | None,
+    between: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print one column and its pairs, or columns side by side; or which columns are called so."""
     if between is not None:
@@ -259,7 +259,7 @@ def _show_columns(
     assert column is not None
     found = _matching(release, column, "--column")
     if len(found) == 1:
-        _show_column(release, int(found[0]), reach, as_json=as_json)
+        _show_column(release, int(found[0]), distance, as_json=as_json)
     else:
         _list(release, column, found, as_json=as_json)
 
@@ -300,8 +300,8 @@ def _place(release: Release, place: int) -> str:
     return ", ".join(words)
 
 
-def _show_column(release: Release, place: int, reach: int | None, *, as_json: bool) -> None:
-    table, name = around(release, place, reach), str(feature_names(release)[place])
+def _show_column(release: Release, place: int, distance: int | None, *, as_json: bool) -> None:
+    table, name = around(release, place, distance), str(feature_names(release)[place])
     where = None if release.positions is None else int(release.positions[place])
     own = {key: values[[place]] for key, values in variances_table(release, LEVEL).items()}
     if as_json:
@@ -310,76 +310,38 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
         about = {"column": name, "place": place, "position": where, **known}
         echo_json(about | {"pairs": records(table)})
         return
-    out = console()
-    heading(out, f"{short_name(name)} and its pairs")
     variance = number(variance_of(release, place))
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
         lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))
     n = len(table["feature"])
-    near = "" if reach is None else f", at most {counted(reach, 'column')} away"
-    lines.append(("pairs", f"{n:,} released{near}"))
-    facts(out, lines)
-    if n:
-        show(out, "")
-        _print_pairs(out, table)
-
-
-def _print_pairs(out: Console, table: Any) -> None:
-    """Print the strongest of these pairs; those of one column in the order of the columns."""
-    sizes, of_one = np.nan_to_num(np.abs(table["correlation"])), "feature" in table
-    first = np.argsort(-sizes, kind="stable")[:_MOST_LINES]
-    first = np.sort(first) if of_one else first
-    rows = []
-    for line in records({key: values[first] for key, values in table.items()}):
-        if of_one:
-            cells = {"column": short_name(line["feature"]), "away": f"{line['columns_away']:+,}"}
-            cells |= {"position": f"{line['position']:,}"} if "position" in line else {}
-        else:
-            both = short_name(line["feature_1"]), short_name(line["feature_2"])
-            cells = {"columns": ", ".join(both)}
-        value, low, high = (line["correlation" + end] for end in ("", "_lower", "_upper"))
-        known = not math.isnan(low) and not math.isnan(high)
-        cells["correlation"] = correlation_words(value)
-        cells[f"{LEVEL_WORDS} interval"] = f"{low:.3f} to {high:.3f}" if known else "none"
-        cells |= {"status": line["status"]} if of_one else {}
-        rows.append(cells)
-    titles = list(rows[0])
-    show(out, text_table(titles, (cells.values() for cells in rows), folded=titles[0]))
-    left = len(sizes) - len(first)
-    paragraph(out, f"{left:,} weaker pairs are left out; --json has all. " * bool(left) + _LEGEND)
+    near = "" if distance is None else f", at most {counted(distance, 'column')} away"
+    ends = {f"correlation_{end}": end for end in ("lower", "upper")}
+    kept = ("feature", "columns_away", "position", "correlation", *ends, "status")
+    page = AnswerPage(
+        title=f"{short_name(name)} and its pairs",
+        facts=[*lines, ("pairs", f"{n:,} released{near}")],
+        table={ends.get(each, each): table[each] for each in kept if each in table},
+        legend=_LEGEND,
+    )
+    page.write(console(), "--json has all")
 
 
 def _show_window(found: Window, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(
-            {
-                "columns": list(found.features),
-                "positions": None if found.positions is None else found.positions.tolist(),
-                "chromosomes": None if found.chromosomes is None else list(found.chromosomes),
-                "correlation": found.correlation.tolist(),
-                "lower": found.lower.tolist(),
-                "upper": found.upper.tolist(),
-            }
-        )
+    """Print the pairs of columns that stand side by side."""
+    if not as_json:
+        replace(found.page(), legend=_LEGEND).write(console(), "--json has all")
         return
-    out, n = console(), len(found.features)
-    heading(out, f"Correlations of {counted(n, 'column')}")
-    if n > _MOST_SQUARE:
-        _print_pairs(out, found.table())
-        return
-    rows, placed = [], found.positions is not None
-    for i, name in enumerate(found.features):
-        cells = ["" if math.isnan(x) else f"{x:.2f}" for x in found.correlation[i].tolist()]
-        where = [] if found.positions is None else [f"{int(found.positions[i]):,}"]
-        rows.append([f"{i + 1} {short_name(name)}", *where, *cells])
-    titles = ["column", *["position"] * placed, *(str(i + 1) for i in range(n))]
-    show(out, text_table(titles, rows, folded="column"))
-    shown = found.correlation
-    ends = np.fmax(found.upper - shown, shown - found.lower)  # no middle of what a taper took off
-    widest = np.fmax.reduce(ends, axis=None) if n > 1 else math.nan
-    sure = "" if math.isnan(widest) else f" Intervals reach {widest:.2g} to a side at most."
-    paragraph(out, f"Empty: not released.{sure} --json has all ends.")
+    echo_json(
+        {
+            "columns": list(found.features),
+            "positions": None if found.positions is None else found.positions.tolist(),
+            "chromosomes": None if found.chromosomes is None else list(found.chromosomes),
+            "correlation": found.correlation.tolist(),
+            "lower": found.lower.tolist(),
+            "upper": found.upper.tolist(),
+        }
+    )
 
 
 def _list(release: Release, name: str, found: Any, *, as_json: bool) -> None:

@@ -37,7 +37,7 @@ from hushcov.cli.prompts import (
     ask_columns,
     ask_rows,
     ask_transforms,
-    ask_whose,
+    ask_unit,
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
@@ -276,7 +276,7 @@ def _without_names(ask: Prompts, file: Path, settings: Settings) -> bool:
 def _answered(draft: Draft) -> Commands | None:
     """Ask everything, show the plan and the commands; None if something is to be done by hand."""
     try:
-        ask_whose(draft)
+        ask_unit(draft)
         rows = ask_rows(draft)
         used = ask_columns(draft)
         n_features = ask_codebook(draft, used)

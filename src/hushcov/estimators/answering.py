@@ -1,4 +1,4 @@
-"""Methods that a fitted estimator and a loaded release share: all that a document answers.
+"""Answer questions about a release: the methods of fitted estimators and loaded releases.
 
 Nothing but `release_` is read, so everything is post-processing: it costs no privacy.
 """
@@ -49,14 +49,14 @@ def library_of(table: object) -> str | None:
 
 
 class FrameChoice(BaseEstimator):
-    """An estimator whose tables are frames of the library that came in, or was asked for."""
+    """An estimator that returns tables as frames of the library that came in, or was chosen."""
 
-    _frames: str | None = None  # whose frames are returned; None where nothing says
+    _frames: str | None = None  # library of the frames returned; None where nothing says
     _frames_in: str | None = None
     _frames_asked: str | None = None
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose whose data frames tables such as `labelled_covariance()` are.
+        """Choose the library of data frames that tables such as `labelled_covariance()` have.
 
         It is scikit-learn's way to say so, and kept by `clone`. There is no `transform` here.
 

@@ -60,7 +60,7 @@ _PICKLED = (
     "{name} must not be pickled or copied while it holds statistics, which are exact and not "
     "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
 )
-# Options of whose privacy it is, as they are where it is that of one replaced record.
+# Options about the unit of privacy, at their values for one replaced record.
 _ONE_REPLACED = {
     "neighbours": ONE_REPLACED.relation,
     "max_rows_per_unit": None,
@@ -71,7 +71,7 @@ _ONE_REPLACED = {
 
 
 class _Absent:
-    """A method that classes have, and that raises an error as soon as it is looked up in an object.
+    """A method of classes that raises an error when an object is asked for it.
 
     scikit-learn before 1.8 routes metadata only if it finds the arguments of `score` in the class.
     """
@@ -141,7 +141,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     @_Absent
     def score(self, X_test: Any, y: Any = None) -> Any:
-        """Not there, so that scikit-learn scores no held-out rows: see `log_likelihood`."""
+        """Raise an error, so that scikit-learn scores no held-out rows: see `log_likelihood`."""
         raise AttributeError(_NO_SCORE.format(name=type(self).__name__))
 
     def log_likelihood(self, X: Any) -> float:
@@ -161,7 +161,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         return np.asarray(super().mahalanobis(self._checked_rows(X)))
 
     def _checked_rows(self, X: Any) -> Any:
-        """Rows that scikit-learn can score; others are refused, and so is what was not fitted."""
+        """Return rows that scikit-learn can score, or refuse them and unfitted estimators."""
         self._released()
         # Pass over the rows once, for typed refusals that quote no value.
         open_records(X).map_sum(lambda _: np.zeros(0, dtype=np.int64))
@@ -200,7 +200,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         return {name: each for name, each in found if name.endswith("_") or name in _PRIVATE}
 
     def _open(self, X: Any, *, counts: bool = False, drop_nulls: bool = False) -> Records:
-        """Rows as Records. Shape and names are read; values are not, beyond conversion.
+        """Open rows as Records. Shape and names are read; values are not, beyond conversion.
 
         `counts` says that how many there are is not public, and released first; `drop_nulls` that
         records which miss a value are left out.
@@ -284,7 +284,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             )
 
     def _enforce_cautions(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
-        """Refuse, or warn and keep the words for the release; before anything is charged."""
+        """Raise for forbidden settings; warn of the rest and store warnings with the release."""
         found = [caution for caution in cautions if caution is not None]
         for caution in found:
             if caution.refused_by(self):

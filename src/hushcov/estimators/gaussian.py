@@ -85,7 +85,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
     threshold: Any = None
 
     def _sparse(self, n_features: int) -> bool:
-        """Every pair is released, unless it is known which ones may covary."""
+        """Return whether the estimate is sparse: only where it is known which pairs may covary."""
         return self._sparse_checked(self._has_candidates)
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
@@ -239,7 +239,7 @@ class ScreenedCovariance(CandidateOptions, ApproximateCovariance):
 
     @property
     def selected_(self) -> Any:
-        """Where the screen selected a pair, and the diagonal."""
+        """The pairs that the screen selected, and the diagonal, as a matrix of booleans."""
         return self._released().released
 
     def plan(self, n_records: int, n_features: int) -> ScreenedPlan:

@@ -1,4 +1,4 @@
-"""Parameters of estimators: declared by the class that has them first, described by the table."""
+"""Make parameters of estimators from annotated attributes, and describe them from the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hushcov.options import TABLE
 
 T = TypeVar("T")
 
-# What a reader of a docstring looks for comes first, then what is special to a class.
+# Readers of a docstring look for these first, then for what is special to a class.
 _FIRST = ("covariance_",)
 _PLACES = {option.name: place for place, option in enumerate(TABLE)}
 _LAST = ("Notes", "References", "Examples")
@@ -35,7 +35,7 @@ def with_options(cls: type[T]) -> type[T]:
 
 
 def _in_order(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature whose parameters have the order of the table, those of a class last."""
+    """Return a signature with its parameters in the order of the table, others last."""
     places = {name: _PLACES.get(name, len(TABLE)) for name in signature.parameters} | {"self": -1}
     parameters = sorted(signature.parameters.values(), key=lambda each: places[each.name])
     return signature.replace(parameters=parameters)

@@ -132,7 +132,7 @@ class PrivacyUnit:
         return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
 
     def prepared(self, records: Records) -> tuple[Records, Units | None]:
-        """Records whose rows are counted, and who they belong to; this reads identifiers."""
+        """Return the records to count, and the units of their rows; this reads identifiers."""
         if self.estimand == ESTIMANDS[1]:
             return self._units(records).means(records), None
         if self.weights is not None:
@@ -204,7 +204,7 @@ class OpenedRecords:
 
 @contextmanager
 def paid_count(estimator: Any) -> Iterator[None]:
-    """Say of whatever is refused after the count that it is paid."""
+    """Add to every error after the count that the count is paid."""
     try:
         yield
     except BaseException as error:
@@ -282,14 +282,14 @@ class ScaledCovariance(PrivateCovariance):
                 plan = self._plan_opened(opened)
             return self._run(opened, plan)
 
-    def _count(self, X: Any, whose: PrivacyUnit) -> OpenedRecords:
+    def _count(self, X: Any, privacy_unit: PrivacyUnit) -> OpenedRecords:
         """Do the first half of `fit`: charge and release the number of records, if need be.
 
         `_plan_opened` plans for what is returned, and `_fit_counted` is the other half.
         """
         with self._fresh(X):
             self._check_ledger()
-            return self._opened(X, whose)
+            return self._opened(X, privacy_unit)
 
     def _fit_counted(self, opened: OpenedRecords, plan: Plan) -> Self:
         """Do the second half of `fit`, for what `_count` returned and a plan of `_plan_opened`."""
@@ -297,26 +297,26 @@ class ScaledCovariance(PrivateCovariance):
             self.__dict__ |= opened.fitted
             return self._run(opened, plan)
 
-    def _opened(self, X: Any, whose: PrivacyUnit) -> OpenedRecords:
+    def _opened(self, X: Any, privacy_unit: PrivacyUnit) -> OpenedRecords:
         """Open records through the views that their relation needs, after a count if need be.
 
         Nothing is charged, read or released where the number of records is public.
         """
         name = getattr(self, "mechanism", None) or type(self).__name__
-        if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
+        if privacy_unit.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
             raise ParameterError(
                 f"unit, sample_weight and neighbours='add-remove' must be left out with {name}, "
                 "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "
                 "GaussianCovariance."
             )
-        records = self._open(X, counts=whose.counts, drop_nulls=self._counts_complete)
+        records = self._open(X, counts=privacy_unit.counts, drop_nulls=self._counts_complete)
         self.counted_: Counted | None = None
-        whose.check_records(records)
+        privacy_unit.check_records(records)
         check_given(self, "epsilon")
         most = LARGEST_EPSILON
         check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
-        counting = whose.counting(float(self.epsilon))  # type: ignore[arg-type]
-        request = self._request_for(self.n_features_in_, whose)
+        counting = privacy_unit.counting(float(self.epsilon))  # type: ignore[arg-type]
+        request = self._request_for(self.n_features_in_, privacy_unit)
         if counting is None:
             return OpenedRecords(records, request, fitted=self._fitted())
         # Options that are refused whatever the number of records are refused before the charge.
@@ -327,29 +327,29 @@ class ScaledCovariance(PrivateCovariance):
         entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
-            rows, units = whose.prepared(records)
+            rows, units = privacy_unit.prepared(records)
             self.counted_, session = counting.run(Session(rows, budget, entropy, units))
             records = CountedRecords(unwrap(session)[0], self.counted_.released)
         request = replace(request, neighbours=self.counted_.neighbours)
         return OpenedRecords(records, request, self.counted_, entropy, self._fitted())
 
     def _fit_plan(
-        self, n_records: int, n_features: int, *, whose: PrivacyUnit | None = None
+        self, n_records: int, n_features: int, *, privacy_unit: PrivacyUnit | None = None
     ) -> Plan:
-        """Settle everything that a fit of this size settles before it reads a record.
+        """Plan a fit of this size as `fit` does before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`plan.budget()`) and warned of or refused (`plan.cautions`).
         `n_records` counts rows; where their number is not public, the plan is for a count of so
-        many. `whose`: units and weights, where `fit` gets them.
+        many. `privacy_unit`: units and weights, where `fit` gets them.
         """
-        whose = PrivacyUnit.checked(self) if whose is None else whose
+        privacy_unit = PrivacyUnit.checked(self) if privacy_unit is None else privacy_unit
         transforms = self._transforms(n_features)
         size = n_records, n_features if transforms is None else len(transforms)
-        return self._plan(self._request_for(n_features, whose), *size)
+        return self._plan(self._request_for(n_features, privacy_unit), *size)
 
     def _plan_opened(self, opened: OpenedRecords) -> Plan:
-        """Settle the rest of a fit for records that `_count` returned."""
+        """Plan the rest of a fit for records that `_count` returned."""
         records = opened.records
         return self._plan(opened.request, records.n_records, records.n_features)
 
@@ -359,11 +359,11 @@ class ScaledCovariance(PrivateCovariance):
         chosen = self._planned(inputs)
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
-    def _request_for(self, n_features: int, whose: PrivacyUnit) -> Request:
+    def _request_for(self, n_features: int, privacy_unit: PrivacyUnit) -> Request:
         """Return the request for these units, with the budget that counting them leaves."""
         bounds, transforms = self._public_bounds(n_features), self._transforms(n_features)
         request = self._request(n_features if transforms is None else len(transforms))
-        counting = whose.counting(request.epsilon)
+        counting = privacy_unit.counting(request.epsilon)
         if self.marginals is not None and (request.known_mean or request.known_scale):
             raise ParameterError(
                 "marginals must be left out with assume_centered=True (--known-mean on the command "
@@ -371,7 +371,9 @@ class ScaledCovariance(PrivateCovariance):
                 "where means and scales are found. Leave one of them out."
             )
         if transforms is not None:
-            bounds = transforms.bounds(bounds)
+            from hushcov.transforms import mapped_bounds
+
+            bounds = mapped_bounds(transforms, bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
                 raise ParameterError(
                     "transforms must not be 'rank' or 'winsorise' with assume_centered=True or a "
@@ -384,7 +386,7 @@ class ScaledCovariance(PrivateCovariance):
             transforms=transforms,
             marginals=self.marginals,
             epsilon=request.epsilon if counting is None else counting.left,
-            neighbours=whose.neighbours,
+            neighbours=privacy_unit.neighbours,
         )
 
     def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
@@ -492,7 +494,7 @@ class ScaledCovariance(PrivateCovariance):
         return check_integer("row_sparsity", declared, at_least=1, at_most=d, cure=cure), None
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
-        """Return a threshold as a number, or None for the one that `word` stands for."""
+        """Return a threshold as a number, or None for the automatic one that `word` names."""
         if isinstance(value, str) and value == word:
             return None
         if value is None or (isinstance(value, Real) and value == 0 and value is not False):

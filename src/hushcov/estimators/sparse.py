@@ -141,13 +141,16 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         return self.mechanism
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        name, sparse = self._chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
-        if self.mechanism == "auto" and inputs.candidates is not None:
-            from hushcov.fit.candidates import CANDIDATES
+        sparse = self._sparse(inputs.n_features)
+        if self.mechanism != "auto":
+            name = self._chosen_mechanism(inputs.n_features)
+            return mechanisms()[name].plan(inputs, sparse=sparse)
+        if inputs.candidates is None:
+            return default_mechanism().plan(inputs, sparse=sparse)
+        from hushcov.fit.candidates import CANDIDATES
 
-            finds_width = read_bandwidth(self.bandwidth)[1]
-            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=finds_width)
-        return mechanisms()[name].plan(inputs, sparse=sparse)
+        finds_width = read_bandwidth(self.bandwidth)[1]
+        return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=finds_width)
 
     @property
     def _width(self) -> Any:
@@ -166,8 +169,10 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def _pure(self) -> bool:
         """Whether what runs has no delta."""
+        if self.mechanism == "auto":
+            return False
         self._check_mechanism()
-        return self.mechanism != "auto" and mechanisms()[self.mechanism].pure
+        return mechanisms()[self.mechanism].pure
 
     def _check_mechanism(self) -> None:
         check_installed(self.mechanism)
@@ -195,7 +200,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
 
     @property
     def error_estimate_(self) -> ErrorEstimate:
-        """About the error over the norm of the covariance, with an interval."""
+        """The estimated error over the norm of the covariance, with an interval."""
         from hushcov.release.findings import error_estimate
 
         self._structure()

@@ -23,32 +23,52 @@ from hushcov.postprocess import lost_beyond
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
-_FINER = 4  # bounds that are tried, for each bin
-# Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
+# Bins of squared norms, over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
-# The same far beyond the last bin: some 200 windows are tried there, and a false one costs a fit.
-_FAR_EVIDENCE = 4.5
-# Bins that are looked at together, until surely no more than a share of the records is above.
-_WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
-_TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
-_DOUBTED = 0.3  # deviations of noise by which they may have more than was counted in them
-_FINER_FIRST = 2  # bounds that are tried at first, for each bin
-_BINS_BEYOND = 2  # that go on beyond the last one seen; measured
-_LEAST_BOUND = 0.5  # of the median norm
-_FEWEST = 1_000  # normal records that stand for those whose norms are not seen
-_USUAL = 3.0  # the norm of a covariance, over a typical variance
 
 
-def norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
-    """Return the grid on which norms are counted, and the edges between bins."""
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
+@dataclass(frozen=True)
+class NormRules:
+    """Evidence in a histogram of norms, and how the bound is chosen from it.
+
+    The numbers were chosen by `benchmarks/studies/nothing_known.py`; those about few records far
+    away, and about tails, by `raw_tables.py` and `error_estimate.py`.
+    """
+
+    # Deviations of noise that a count must exceed to end the range, or to be counted inside it; and
+    # to end it far beyond the others, where some 200 windows are tried and a false one costs a fit.
+    end_evidence: float = 4.0
+    bin_evidence: float = 1.0
+    far_evidence: float = 4.5
+    # Bins that are looked at together, until surely no more than a share of records is above.
+    windows: tuple[int, ...] = (1, 2, 4, 8)
+    most_above: float = 0.2
+    sure_deviations: float = 2.0
+    # Bins that go on beyond the last sure one, how they fall at least, and the deviations of noise
+    # by which they may have more than was counted in them.
+    tail_bins: int = 8
+    slowest_fall: float = 0.65
+    doubted_deviations: float = 0.3
+    # The same of units and of products: bins beyond the last one that stands out.
+    bins_beyond: int = 2
+    # Bounds that are tried for each bin: at first, and once the matrix is roughly known.
+    first_bounds_per_bin: int = 2
+    bounds_per_bin: int = 4
+    # Smallest bound on units and on products, over the median norm.
+    least_bound: float = 0.5
+    # Normal records that stand for those whose norms are not seen.
+    fewest_records: int = 1_000
+    # Norm of a covariance over a typical variance, about.
+    usual_norm: float = 3.0
+
+
+RULES = NormRules()
 
 
 def norm_counts(scale: FloatArray) -> NormCounts:
     """Return the query that counts records by norm; a record is in one bin."""
-    return NormCounts(*norm_bins(scale))  # proof: step 1
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    return NormCounts(grid, squared_norms(grid, int(np.count_nonzero(scale))))  # proof: step 1
 
 
 @dataclass(frozen=True)
@@ -73,7 +93,7 @@ class NormBound:
 
     @property
     def cut(self) -> float:
-        """About which share of the squared norms is surely beyond the bound, from 0 to 1/2."""
+        """Share of the squared norms that is surely beyond the bound, about; from 0 to 1/2."""
         squares = np.array(self.squares[: self.sure])
         shares = np.array(self.shares[: self.sure])
         total = float(squares @ shares)
@@ -87,19 +107,20 @@ class NormBound:
         return float(squares**2 @ shares - (squares @ shares) ** 2) if len(squares) else 0.0
 
     def beyond(self, squared_bounds: FloatArray) -> FloatArray:
-        """The mean over records of what their squared norms have beyond each bound."""
+        """Return the mean over records of what their squared norms have beyond each bound."""
         over = np.maximum(np.array(self.squares) - squared_bounds[:, None], 0.0)
         return np.asarray(over @ np.array(self.shares))
 
     def moved(self, noise: float, counted: float) -> NormBound:
-        """The bound at which `noise` times its square and what it cuts off are least together.
+        """Return the bound at which `noise` times its square and what it cuts off are least.
 
         `counted` is the share of what is cut off that counts.
         """
         if not self.squares:
             return self
         squares, shares = np.array(self.squares), np.array(self.shares)
-        finest = np.arange(_FINER * (len(squares) - 1) + 1) / _FINER
+        finest = np.arange(RULES.bounds_per_bin * (len(squares) - 1) + 1)
+        finest = finest / RULES.bounds_per_bin
         bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
         lost = self.beyond(bounds)
         best = float(bounds[np.argmin(np.hypot(noise * bounds, counted * lost))])
@@ -109,53 +130,49 @@ class NormBound:
 
 
 def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
-    """Edges between the bins of norms, in squared steps of the grid."""
+    """Return edges between the bins of norms, in squared steps of the grid."""
     return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
 
 
 def _squared_edges(n_found: int) -> FloatArray:
-    """Squared norms between bins, in squared scales."""
+    """Return squared norms between bins, in squared scales."""
     return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
 
 
 def _last_bin(counts: IntArray, sigma: int) -> int | None:
-    """The last bin that noise did not make; few records are looked for in several bins together.
+    """Return the last bin that noise did not make; few records are looked for in several bins.
 
-    One bin beyond noise is not enough where most records are in none: they may be above it.
+    One bin beyond noise is not enough where most records are in none: they may be above it. A few
+    hundred records far beyond the others may be spread over bins of which none stands out.
     """
-    last = None
-    for width in _WINDOWS:
+    last, far = None, False
+    for width in RULES.windows:
         sums = np.convolve(counts, np.ones(width, dtype=np.int64), "valid")
-        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
+        seen = np.flatnonzero(sums > RULES.end_evidence * math.sqrt(width) * sigma)
         if len(seen):
             last = int(seen[-1]) + width - 1
-            while counts[last] <= _BIN_EVIDENCE * sigma and last > seen[-1]:
+            while counts[last] <= RULES.bin_evidence * sigma and last > seen[-1]:
                 last -= 1
             above = counts[last + 1 :]
-            doubt = _SURE * math.sqrt(len(above)) * sigma
-            if above.sum() + doubt < _MOST_ABOVE * counts.sum():
-                return _farthest_bin(counts, sigma, last)
-    return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
-
-
-def _farthest_bin(counts: IntArray, sigma: int, last: int) -> int:
-    """The last bin of records that lie far beyond the bin `last`, or that bin if there are none.
-
-    A few hundred records that are spread over several bins are in none of them beyond noise.
-    """
-    for width in _WINDOWS[1:]:
+            doubt = RULES.sure_deviations * math.sqrt(len(above)) * sigma
+            far = bool(above.sum() + doubt < RULES.most_above * counts.sum())
+            if far:
+                break
+    if last is None or not far:
+        return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # bin of usual norms
+    for width in RULES.windows[1:]:
         sums = np.convolve(counts[last + 1 :], np.ones(width, dtype=np.int64), "valid")
-        seen = np.flatnonzero(sums > _FAR_EVIDENCE * math.sqrt(width) * sigma)
+        seen = np.flatnonzero(sums > RULES.far_evidence * math.sqrt(width) * sigma)
         if len(seen):
-            far = last + int(seen[-1]) + width
-            while counts[far] <= _BIN_EVIDENCE * sigma:
-                far -= 1
-            last = far
+            end = last + int(seen[-1]) + width
+            while counts[end] <= RULES.bin_evidence * sigma:
+                end -= 1
+            last = end
     return last
 
 
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:
-    """The bound at which noise and what it cuts off, in the trace, are least together.
+    """Choose the bound at which noise and what it cuts off, in the trace, are least together.
 
     The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
     whose largest eigenvalue is sqrt(d) times the mean one.
@@ -166,15 +183,18 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     if last is None:  # nothing is seen: as normal records of related features would have it
         free = max(1.0, n_found / 2)
         below = special.chdtr(free, np.append(edges, np.inf) * free / n_found)
-        usual = np.rint(max(n_records, _FEWEST) * np.diff(below, prepend=0.0)).astype(np.int64)
+        usual = np.rint(max(n_records, RULES.fewest_records) * np.diff(below, prepend=0.0)).astype(
+            np.int64
+        )
         bound = choose_norm(usual, 1, n_records, n_found, mu)
         return replace(bound, lost=(bound.cut, bound.cut))
-    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
+    mass = np.where(counts > RULES.bin_evidence * sigma, counts, 0.0).astype(np.float64)
     mass[last + 1 :] = 0.0
     seen = float(mass.sum())
     mass /= seen
     trace = float(mass @ middle)
-    finest = np.arange(_FINER_FIRST * min(last + 1, _BINS - 1) + 1) / (_FINER_FIRST * _PER_OCTAVE)
+    tried = RULES.first_bounds_per_bin
+    finest = np.arange(tried * min(last + 1, _BINS - 1) + 1) / (tried * _PER_OCTAVE)
     squares = n_found * np.exp2(_LOWEST + finest)
     lost = np.maximum(middle - squares[:, None], 0.0) @ mass / trace
     noise = 2 * n_found * squares / (n_records * mu * trace)
@@ -182,24 +202,26 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    above = counts[last + 1 : last + 1 + _TAIL_BINS]
-    most = max(float(above.sum()), 0.0) + _DOUBTED * math.sqrt(_TAIL_BINS) * sigma
+    above = counts[last + 1 : last + 1 + RULES.tail_bins]
+    most = (
+        max(float(above.sum()), 0.0) + RULES.doubted_deviations * math.sqrt(RULES.tail_bins) * sigma
+    )
     mass = with_tail(mass, last, most=most / seen)
     histogram = tuple(middle[: len(mass)].tolist()), tuple(mass.tolist())
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
 
 
 def with_tail(
-    mass: FloatArray, last: int, bins: int = _TAIL_BINS, most: float = math.inf
+    mass: FloatArray, last: int, bins: int = RULES.tail_bins, most: float = math.inf
 ) -> FloatArray:
-    """The histogram of norms, going on for some bins beyond its last sure one as it fell before.
+    """Continue a histogram of norms for some bins beyond its last sure one, as it fell before.
 
     Noise hides bins of few records, and those have the longest; together they have at most `most`.
     """
     end = min(len(mass), last + 1 + bins)
     mass = mass[:end].copy()
     if last > 0 and mass[last - 1] > 0:
-        ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
+        ratio = min(RULES.slowest_fall, mass[last] / mass[last - 1])
         beyond = mass[last] * ratio ** np.arange(1, end - last)
         mass[last + 1 :] = beyond * min(1.0, most / max(float(beyond.sum()), 1e-300))
         mass /= mass.sum()
@@ -208,7 +230,7 @@ def with_tail(
 
 @dataclass(frozen=True)
 class Mass:
-    """How norms are spread, from noisy counts: shares of bins that noise did not make."""
+    """The spread of norms, from noisy counts: shares of bins that noise did not make."""
 
     middle: FloatArray
     shares: FloatArray
@@ -218,25 +240,32 @@ class Mass:
         cls, counts: IntArray, sigma: int, middle: FloatArray, *, tail: bool = False
     ) -> Mass | None:
         """Return None where nothing is seen; a `tail` goes on beyond the last bin, as it fell."""
-        seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-        last = _last_seen(counts, sigma) if tail else int(seen[-1]) if len(seen) else None
+        seen = np.flatnonzero(counts > RULES.end_evidence * sigma)
+        last = int(seen[-1]) if len(seen) else None
+        if tail:  # the last bin may stand out with its neighbour, too
+            both = counts[:-1] + counts[1:]
+            found = np.flatnonzero(both > RULES.end_evidence * math.sqrt(2) * sigma)
+            if len(found):
+                first = int(found[-1])
+                first += int(counts[first + 1] > RULES.bin_evidence * sigma)
+                last = first if last is None else max(last, first)
         if last is None:
             return None
-        mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
+        mass = np.where(counts > RULES.bin_evidence * sigma, counts, 0).astype(np.float64)
         mass[last + 1 :] = 0.0
         mass /= mass.sum()
-        mass = with_tail(mass, last, _BINS_BEYOND) if tail else mass
+        mass = with_tail(mass, last, RULES.bins_beyond) if tail else mass
         return cls(middle[: len(mass)], mass)
 
     def best(self, noise: float, norm: float, *, several: bool) -> tuple[float, float]:
-        """The bound at which noise and what shrinking leaves of a bias are least; mean shrinkage.
+        """Return the bound at which noise and the bias of shrinking are least; mean shrinkage.
 
         `noise` is that of a bound of 1, and what is beyond the bound counts `norm` times. Long
         units have many records, which count alike: with `several`, shrinkage is the mean over them.
         """
         middle, mass = self.middle, self.shares
         median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
-        bounds = median * _LEAST_BOUND * 2.0 ** (np.arange(48) / 8)
+        bounds = median * RULES.least_bound * 2.0 ** (np.arange(48) / 8)
         factor = np.minimum(1.0, bounds[:, None] / middle)
         mean = factor @ (mass * middle / (mass @ middle) if several else mass)
         lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
@@ -244,21 +273,12 @@ class Mass:
         return float(bounds[best]), float(mean[best])
 
 
-def _last_seen(counts: IntArray, sigma: int) -> int | None:
-    """The last bin that stands out, alone or with its neighbour."""
-    both = counts[:-1] + counts[1:]
-    last = [int(each) for each in np.flatnonzero(counts > _TOP_EVIDENCE * sigma)[-1:]]
-    for first in np.flatnonzero(both > _TOP_EVIDENCE * math.sqrt(2) * sigma)[-1:]:
-        last.append(int(first) + int(counts[first + 1] > _BIN_EVIDENCE * sigma))
-    return max(last, default=None)
-
-
 @dataclass(frozen=True)
 class UnitBound:
     """A bound on the Frobenius norm of the matrix of a unit, in squared scales.
 
-    `cut` is about which share of all matrices is beyond it, and was put back; `lost` the same by a
-    tail through the counts, with its deviation.
+    `cut` is the share of all matrices that is beyond it, about, and was put back; `lost` the same
+    by a tail through the counts, with its deviation.
     """
 
     norm: float
@@ -266,7 +286,7 @@ class UnitBound:
     lost: tuple[float, float] = (0.0, 0.0)
 
     def alike(self, row: float, together: int) -> float:
-        """How many records of a unit are worth one that is independent, at most.
+        """Return how many records of a unit are worth one that is independent, at most.
 
         `row` is the usual norm of the matrix of one record. Matrices of alike records are as long
         as all of them after each other; those of independent ones as the root of that, or longer.
@@ -299,7 +319,7 @@ def release_unit_bound(
         return UnitBound(typical * d * math.sqrt(together), 0.0)
     noise = 2 * math.sqrt(d) * inputs.neighbours.outer_product
     noise /= inputs.n_records * together * session.mu_left
-    norm, mean = mass.best(noise, _USUAL * typical, several=True)
+    norm, mean = mass.best(noise, RULES.usual_norm * typical, several=True)
     edges = grid.step**2 * 2.0 ** ((np.arange(len(counts) - 1) - 1) / 4)
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, norm)
     return UnitBound(min(norm, together * d * grid.radius**2), min(0.5, 1 - mean), lost)

@@ -25,36 +25,85 @@ _EXPONENTS = np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT, dtype=np.float64)
 _MIDDLE = 1.5 * np.exp2(_EXPONENTS)
 _SQUARE = 7 / 3 * np.exp2(2 * _EXPONENTS)
 
-# Octaves of a window: a law of one sign has most of its mass in 3, one about the centre in 6.
-_SIGNED_WIDTH, _UNSIGNED_WIDTH = 3, 6
-_WINDOWS = N_OCTAVES * (2 * _SIGNED_WIDTH + _UNSIGNED_WIDTH)
-
-# A range with evidence ends where its last octave has less than this many deviations. It goes on
-# while the next 1, 2 or 3 octaves stand out, and its last ones, where they hold less than this part
-# of it, must stand out together: noise does so in some column with this probability. A false end
-# makes a scale several times too large.
-_LAST_DEVIATIONS, _FRINGE, _MOST_FRINGE = 2.5, 0.2, 6
-_END_LEVEL, _NEXT = 1e-4, 3
-_MOST_STEPS = 8
-# Octaves below the range hardly matter for its moments: they join where they are not just noise.
-_BELOW, _BELOW_DEVIATIONS = 6, 1.5
-# A scale is no less than this share of the second moment about the old centre, and no more than so
-# many ends of the octave below which 80 % of the mass lies: heavy tails.
-_LEAST_VARIANCE = 0.02
-_BULK, _MOST_BULKS = 0.8, 4.0
-_LEAST_MASS = 1e-4
-# A cap in scales lies between `low` and this, and what lies beyond `_FAR` scales adds to the second
-# moment no more than the square of `_FAR_PART` scales.
-_LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
-_DOUBT = 3.0  # deviations
-# One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other side.
-_ONE_SIDED_MASS, _ONE_SIDED_MEAN, _OTHER_SIDE, _OTHER_DEVIATIONS = 0.5, 1.1, 0.15, 3.0
 _AT_ONCE = 512  # columns read at a time: they stay in the cache
+
+
+@dataclass(frozen=True)
+class OctaveRules:
+    """Evidence in counts by octave, and how centres and scales are read off it.
+
+    The numbers were chosen by `benchmarks/studies/nothing_known.py`.
+    """
+
+    # Octaves of a window: a law of one sign has most of its mass in 3, one about the centre in 6.
+    signed_width: int = 3
+    unsigned_width: int = 6
+    # A range with evidence ends where its last octave has less than this many deviations. It goes
+    # on while the next 1, 2 or 3 octaves stand out, for at most so many steps, and its last ones,
+    # where they hold less than this part of it, must stand out together: noise does so in some
+    # column with this probability. A false end makes a scale several times too large.
+    last_deviations: float = 2.5
+    next_octaves: int = 3
+    most_steps: int = 8
+    fringe: float = 0.2
+    most_fringe: int = 6
+    end_level: float = 1e-4
+    # Octaves below the range hardly matter for its moments: they join where they are not just
+    # noise.
+    octaves_below: int = 6
+    below_deviations: float = 1.5
+    # A scale is no less than this share of the second moment about the old centre, and no more than
+    # so many ends of the octave below which 80 % of the mass lies: heavy tails.
+    least_variance: float = 0.02
+    bulk: float = 0.8
+    most_bulks: float = 4.0
+    least_mass: float = 1e-4
+    # A cap in scales is at most this, and what lies beyond `far` scales adds to the second moment
+    # no more than the square of `far_part` scales.
+    largest_reach: float = 64.0
+    far: float = 6.0
+    far_part: float = 2.0
+    # Deviations of doubt about the mass of a range.
+    doubt: float = 3.0
+    # One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other
+    # side.
+    one_sided_mass: float = 0.5
+    one_sided_mean: float = 1.1
+    other_side: float = 0.15
+    other_deviations: float = 3.0
+    # Cells: two that hold this share of the records hold nearly all, and are opened.
+    concentrated: float = 0.8
+    # Deviations in cells of the normal laws that counts are compared with. Narrow ones lie every
+    # half cell, others every cell.
+    law_deviations: tuple[float, ...] = (
+        *(0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0),
+        *(5.6, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0),
+    )
+    narrow: float = 1.4
+    fine_step: float = 0.5
+    coarse_step: float = 1.0
+    # A count is off by the noise, by chance, and because no law is exact: as for scales.
+    by_chance: float = 0.05
+    not_exact: float = 0.005
+    # Below the first level a law that holds less than this, by three deviations, is half of a
+    # mixture.
+    whole: float = 0.6
+    whole_deviations: float = 3.0
+    # Cells that stand out beyond `outside` deviations and a cell are other clusters; the law itself
+    # is taken to be within `within` deviations and half a cell.
+    outside: float = 2.5
+    within: float = 2.0
+    # Narrower than this many cells is a value that most records have, the others being elsewhere.
+    narrowest: float = 0.75
+
+
+RULES = OctaveRules()
+_WINDOWS = N_OCTAVES * (2 * RULES.signed_width + RULES.unsigned_width)
 
 
 @functools.lru_cache(maxsize=256)
 def deviations(tests: float, level: float) -> float:
-    """How many deviations so many normal numbers exceed together with this probability."""
+    """Return how many deviations so many normal numbers exceed together with this probability."""
     return float(-special.ndtri(min(0.5, level / max(tests, 1.0))))
 
 
@@ -69,7 +118,7 @@ class Thresholds:
 
 
 def thresholds(n_columns: int, level: float, popular: dict[int, int]) -> Thresholds:
-    """Thresholds that any bin or window of noise exceeds with probability `level` each kind.
+    """Return thresholds that any bin or window of noise exceeds with probability `level` each kind.
 
     `popular` says in how many other columns a signed bin was part of the range, for a few bins:
     these get their share of the level whatever the number of bins.
@@ -78,7 +127,7 @@ def thresholds(n_columns: int, level: float, popular: dict[int, int]) -> Thresho
     return Thresholds(
         deviations(n_columns * N_SIGNED, level),
         deviations(n_columns * _WINDOWS, level),
-        deviations(n_columns * (_NEXT + _MOST_FRINGE), _END_LEVEL),
+        deviations(n_columns * (RULES.next_octaves + RULES.most_fringe), RULES.end_level),
         tuple((b, deviations(n_columns, level * k / total)) for b, k in popular.items()),
     )
 
@@ -92,7 +141,7 @@ class Evidence:
 
 
 def find_evidence(counts: FloatArray, sigma: FloatArray, limits: Thresholds) -> Evidence:
-    """The smallest windows of octaves whose counts stand out, for all columns at once."""
+    """Find the smallest windows of octaves whose counts stand out, for all columns at once."""
     mask = np.zeros(counts.shape, dtype=np.bool_)
     alone = np.zeros((len(counts), N_OCTAVES), dtype=np.bool_)
     for signs in ([0], [1], [0, 1]):
@@ -115,12 +164,12 @@ def find_evidence(counts: FloatArray, sigma: FloatArray, limits: Thresholds) -> 
 def _smallest_windows(
     counts: FloatArray, signs: list[int], sigma: FloatArray, limits: Thresholds
 ) -> Iterator[tuple[int, BoolArray]]:
-    """Widths, and where windows start that stand out and hold no narrower one that does."""
+    """Yield widths, and where windows start that stand out and hold no narrower one that does."""
     sums = np.cumsum(counts, axis=1)
     sums = np.concatenate([np.zeros((len(counts), 1)), sums], axis=1)
     both = len(signs) == 2
     inside = np.zeros((len(counts), N_OCTAVES + 1), dtype=np.bool_)  # holds a narrower one
-    for width in range(1, (_UNSIGNED_WIDTH if both else _SIGNED_WIDTH) + 1):
+    for width in range(1, (RULES.unsigned_width if both else RULES.signed_width) + 1):
         z = limits.single if width == 1 and not both else limits.window
         noise = sigma * math.sqrt(len(signs) * width)
         stands_out = sums[:, width:] - sums[:, :-width] > (z * noise)[:, None]
@@ -138,7 +187,7 @@ class Moments:
 
 
 def moments(below: float = math.inf, above: float = math.inf) -> Moments:
-    """Moments in bins, where values lie at most so far below and above the centre."""
+    """Return moments in bins, where values lie at most so far below and above the centre."""
     most = np.minimum([[below], [above]], 2.0**LARGEST_EXPONENT)  # what is beyond counts there
     possible = np.exp2(_EXPONENTS) <= most
     return Moments(
@@ -168,41 +217,32 @@ class Reading:
     sides: tuple[float, float]
     top: float
 
-    @property
-    def side(self) -> int:
-        """The row of the sign of the offset."""
-        return int(self.offset > 0)
-
-    def is_centred(self, scales: float) -> bool:
-        """Whether the old centre was right, to so many scales."""
-        return abs(self.offset) < scales * self.scale
-
     def reach(self, scale: float, low: float) -> float:
         """Cap in scales: the end of what was seen, and not so far that the tail is all there is."""
         reach = (2.0**self.end + abs(self.offset)) / scale
-        if 2.0**self.top > _FAR * scale:
-            far = self.shares[:, np.exp2(_EXPONENTS + 1) > _FAR * scale].sum()
-            reach = min(reach, max(low, _FAR_PART / math.sqrt(far)))
+        if 2.0**self.top > RULES.far * scale:
+            far = self.shares[:, np.exp2(_EXPONENTS + 1) > RULES.far * scale].sum()
+            reach = min(reach, max(low, RULES.far_part / math.sqrt(far)))
         return bounded_reach(reach, low)
 
     def may_hold(self, share: float, sigma: float, n: int) -> bool:
-        """Whether this share of the records may be in the range, within three deviations."""
+        """Return whether this share of the records may be in the range, within three deviations."""
         noise = sigma * math.sqrt(np.count_nonzero(self.used)) / n
-        return self.mass + _DOUBT * noise >= share
+        return self.mass + RULES.doubt * noise >= share
 
     def one_sided(self, sigma: float, n: int) -> bool:
         """Whether nearly all lies on one side, further from the old centre than it spreads."""
         lesser, greater = sorted(self.sides)
         return (
-            self.mass > _ONE_SIDED_MASS
-            and abs(self.offset) > _ONE_SIDED_MEAN * self.scale
-            and lesser < _OTHER_SIDE * greater + _OTHER_DEVIATIONS * sigma / n
+            self.mass > RULES.one_sided_mass
+            and abs(self.offset) > RULES.one_sided_mean * self.scale
+            and lesser < RULES.other_side * greater + RULES.other_deviations * sigma / n
         )
 
 
 def bounded_reach(reach: float, low: float) -> float:
     """A cap in scales between `low` and the largest one."""
-    return min(max(reach, low), _LARGEST_REACH)
+    return min(max(reach, low), RULES.largest_reach)
 
 
 def signed(counts: FloatArray) -> FloatArray:
@@ -243,8 +283,8 @@ def _read(
     used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence), limits.end)
     used = _without_fringe(counts, sigma, used, evidence.alone, limits.end)
     place = np.arange(N_OCTAVES)
-    below = (place >= first[:, None] - _BELOW) & (place < first[:, None])
-    joins = counts >= (_BELOW_DEVIATIONS * sigma)[:, None, None]
+    below = (place >= first[:, None] - RULES.octaves_below) & (place < first[:, None])
+    joins = counts >= (RULES.below_deviations * sigma)[:, None, None]
     shares = np.where(used | (below[:, None] & joins), counts, 0.0)
     shares = np.maximum(shares, 0.0) / n
     total = _sum_all(shares)
@@ -271,7 +311,7 @@ def _sum_all(values: FloatArray) -> FloatArray:
 
 
 def _ends(mask: BoolArray) -> IntArray:
-    """Where the octaves of each column end that have a mark."""
+    """Return where the octaves of each column end that have a mark."""
     octaves: BoolArray = np.asarray(mask.any(axis=1))
     return np.asarray(N_OCTAVES - octaves[:, ::-1].argmax(axis=1))
 
@@ -285,7 +325,7 @@ def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence)
         last = _ends(kept[left]) - 1
         signs = kept[left, :, last]
         held = np.where(signs, counts[left, :, last], 0.0).sum(axis=1)
-        limit = _LAST_DEVIATIONS * np.sqrt(signs.sum(axis=1)) * sigma[left]
+        limit = RULES.last_deviations * np.sqrt(signs.sum(axis=1)) * sigma[left]
         weak = (last > first[left]) & ~evidence.alone[left, last] & (held < limit)
         left, last = left[weak], last[weak]
         kept[left, :, last] = False
@@ -293,13 +333,13 @@ def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence)
 
 
 def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray, surely: float) -> BoolArray:
-    """Let the range go on as long as the next octaves stand out, of signs that have evidence."""
+    """Extend the range while the next octaves stand out, of signs that have evidence."""
     used, end = mask.copy(), _ends(mask)
     signs: BoolArray = np.asarray(mask.any(axis=2))
     left = np.flatnonzero(signs.any(axis=1))
-    for _ in range(_MOST_STEPS):
+    for _ in range(RULES.most_steps):
         going = np.zeros(len(counts), dtype=np.bool_)
-        for width in range(1, _NEXT + 1):
+        for width in range(1, RULES.next_octaves + 1):
             at = left[~going[left] & (end[left] + width <= N_OCTAVES)]
             following = end[at, None] + np.arange(width)
             more = np.where(signs[at, :, None], counts[at[:, None], :, following].swapaxes(1, 2), 0)
@@ -324,23 +364,27 @@ def _without_fringe(
     whole = held.sum(axis=1)
     fringe, noise, dropped = np.zeros(len(counts)), np.zeros(len(counts)), np.zeros_like(ends)
     open_ends, every = used.any(axis=(1, 2)), np.arange(len(counts))
-    for width in range(1, _MOST_FRINGE + 1):
+    for width in range(1, RULES.most_fringe + 1):
         last = np.maximum(ends - width, 0)
         open_ends &= ~alone[every, last] & (ends > width)
         fringe += held[every, last]
         noise += bins[every, last]
-        weak = (fringe < surely * np.sqrt(noise) * sigma) & (fringe < _FRINGE * whole)
+        weak = (fringe < surely * np.sqrt(noise) * sigma) & (fringe < RULES.fringe * whole)
         dropped[open_ends & weak] = width
     place = np.arange(N_OCTAVES)
     return np.asarray(used & (place < (ends - dropped)[:, None])[:, None])
 
 
 def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray) -> FloatArray:
-    scale = np.sqrt(np.maximum(second - offset * offset, _LEAST_VARIANCE * second))
+    scale = np.sqrt(np.maximum(second - offset * offset, RULES.least_variance * second))
     cumulative = np.cumsum(shares, axis=1)
     total = cumulative[:, -1]
-    bulk = np.minimum((cumulative < (_BULK * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
-    most = _MOST_BULKS * np.exp2(_EXPONENTS[bulk] + 1) * np.sqrt(np.maximum(total, _LEAST_MASS))
+    bulk = np.minimum((cumulative < (RULES.bulk * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
+    most = (
+        RULES.most_bulks
+        * np.exp2(_EXPONENTS[bulk] + 1)
+        * np.sqrt(np.maximum(total, RULES.least_mass))
+    )
     return np.asarray(np.minimum(scale, most))
 
 
@@ -375,39 +419,6 @@ N_CHILDREN = N_CELLS * N_OPENED
 #: Cells of one column that can stand out in one look.
 CELLS_LOOKED_AT = N_CELLS + N_CHILDREN
 
-# Two cells that hold this share of the records hold nearly all, and are opened.
-_CONCENTRATED = 0.8
-# The normal laws that counts are compared with: deviations in cells. Narrow ones lie every half
-# cell, others every cell.
-_DEVIATIONS = (
-    0.35,
-    0.5,
-    0.7,
-    1.0,
-    1.4,
-    2.0,
-    2.8,
-    4.0,
-    5.6,
-    8.0,
-    11.0,
-    16.0,
-    22.0,
-    32.0,
-    45.0,
-    64.0,
-)
-_NARROW = 1.4
-_FINE_STEP, _COARSE_STEP = 0.5, 1.0
-# A count is off by the noise, by chance, and because no law is exact: as for scales.
-_BY_CHANCE, _NOT_EXACT = 0.05, 0.005
-# Below the first level a law that holds less than this, by three deviations, is half of a mixture.
-_WHOLE, _WHOLE_DEVIATIONS = 0.6, 3.0
-# Cells that stand out beyond `_OUTSIDE` deviations and a cell are other clusters; the law itself is
-# taken to be within `_WITHIN` deviations and half a cell.
-_OUTSIDE, _WITHIN = 2.5, 2.0
-# Narrower than this many cells is a value that most records have, the others being elsewhere.
-_NARROWEST = 0.75
 _TOGETHER = 256  # columns compared at a time
 
 
@@ -427,7 +438,7 @@ class CellSpread:
 def concentrated(counts: FloatArray, n: int, sigma: float, z: float) -> BoolArray:
     """Columns (rows of counts) of which two neighbouring cells hold nearly all records."""
     most = (counts[:, 1:] + counts[:, :-1]).max(axis=1)
-    least = min(_CONCENTRATED * n, n - z * math.sqrt(2) * sigma)
+    least = min(RULES.concentrated * n, n - z * math.sqrt(2) * sigma)
     return np.asarray(most > least)
 
 
@@ -445,7 +456,7 @@ def opened_counts(counts: FloatArray, first: int) -> FloatArray:
 def read_spreads(
     counts: FloatArray, parents: FloatArray | None, sigma: float, n: int, z: float
 ) -> list[CellSpread | None]:
-    """Where each column (row of counts) lies, in cells; None for one half of a mixture.
+    """Return the place of each column (row of counts) in cells; None for one half of a mixture.
 
     `parents` are the counts of the opened cells, whose children these are. Cells with more than
     `z` deviations stand out.
@@ -455,7 +466,7 @@ def read_spreads(
     wholes = _are_whole(counts, location, deviation, sigma, n)
     stands_out = counts > z * sigma
     away = np.abs(np.arange(counts.shape[1]) + 0.5 - location[:, None])
-    clusters = np.any(stands_out & (away > _OUTSIDE * deviation[:, None] + 1), axis=1).tolist()
+    clusters = np.any(stands_out & (away > RULES.outside * deviation[:, None] + 1), axis=1).tolist()
     columns = zip(location.tolist(), deviation.tolist(), wholes.tolist(), clusters, strict=True)
     for i, (centre, sd, whole, others) in enumerate(columns):
         if parents is not None and not whole:
@@ -463,7 +474,7 @@ def read_spreads(
         elif others:
             found.append(_with_clusters(counts[i], away[i], sd, stands_out[i]))
         else:
-            found.append(CellSpread(centre, sd, in_one_place=whole and sd < _NARROWEST))
+            found.append(CellSpread(centre, sd, in_one_place=whole and sd < RULES.narrowest))
     return found
 
 
@@ -472,7 +483,7 @@ def _fit_normal(
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior means of the location and the log deviation over normal laws, flat prior."""
     laws, centres, log_sd = _laws(counts.shape[1])
-    variance = sigma**2 + _BY_CHANCE * n + (_NOT_EXACT * n) ** 2
+    variance = sigma**2 + RULES.by_chance * n + (RULES.not_exact * n) ** 2
     if parents is not None:
         grouped = laws.reshape(len(laws), N_OPENED, -1).sum(axis=2)
         laws = np.concatenate([laws, grouped], axis=1)
@@ -493,9 +504,9 @@ def _fit_normal(
 def _laws(n_cells: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares of the cells under each law (rows), and its centre and log deviation in cells."""
     shares, centres, log_sd = [], [], []
-    for sd in _DEVIATIONS:
-        step = _FINE_STEP if sd < _NARROW else _COARSE_STEP
-        centre = np.arange(_FINE_STEP / 2, n_cells, step)
+    for sd in RULES.law_deviations:
+        step = RULES.fine_step if sd < RULES.narrow else RULES.coarse_step
+        centre = np.arange(RULES.fine_step / 2, n_cells, step)
         shares.append(_normal_shares(n_cells, centre[:, None], sd))
         centres.append(centre)
         log_sd.append(np.full(len(centre), math.log(sd)))
@@ -514,7 +525,7 @@ def _are_whole(
     law = _normal_shares(counts.shape[1], centre[:, None], sd[:, None])
     square = np.einsum("ij,ij->i", law, law)
     held = np.einsum("ij,ij->i", law, counts) / square
-    return np.asarray(held + _WHOLE_DEVIATIONS * sigma / np.sqrt(square) > _WHOLE * n)
+    return np.asarray(held + RULES.whole_deviations * sigma / np.sqrt(square) > RULES.whole * n)
 
 
 def _with_clusters(
@@ -522,7 +533,7 @@ def _with_clusters(
 ) -> CellSpread:
     """The moments of the law and of the cells far from it that stand out."""
     middle = np.arange(len(counts)) + 0.5
-    counted = stands_out | ((away <= _WITHIN * sd + 0.5) & (counts > 0))
+    counted = stands_out | ((away <= RULES.within * sd + 0.5) & (counts > 0))
     weights = np.where(counted, counts, 0.0)
     weights /= weights.sum()
     mean = float(weights @ middle)

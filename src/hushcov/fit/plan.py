@@ -261,6 +261,7 @@ class Request:
         if located:
             from hushcov.fit.quantiles import Quantiles
             from hushcov.kernel.transforms import Transforms
+            from hushcov.transforms import score_bounds
 
             columns = Transforms((None,) * d) if maps is None else maps
             quantiles = Quantiles(
@@ -274,7 +275,7 @@ class Request:
             )
             found.append(quantiles)
             total = inputs.changed(before=math.hypot(cost, quantiles.cost().mu)).largest_mu()
-            bounds = bounds if maps is None else maps.score_bounds(bounds)
+            bounds = bounds if maps is None else score_bounds(maps, bounds)
         preparation = Preparation(
             n,
             d,

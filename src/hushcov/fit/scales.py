@@ -37,21 +37,34 @@ _SMALLEST_LOG2 = SMALLEST_EXPONENT + 8
 _LARGEST_LOG2 = LARGEST_EXPONENT + 2
 _NONZERO_SHARES = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
 _HEAVY_DEGREES = 4  # Student's t, for heavy tails
-# A count is off its law by the noise, by chance (at most n/4; n/10 in the bins that matter), and
-# by this share of n because no law is exact.
-_CHANCE = 0.1
-_MISFIT = 0.005
-
-# Before anything is learnt: scales around 1, give or take some octaves, and a few constants.
-_USUAL_OCTAVES = 4
-_CONSTANT_SHARE = 0.15
-_START_WEIGHT = 2.0  # in features
-_ROUNDS = 50
-_LIKELY = 0.9
 _ROWS = 256  # features summarised at a time
-# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
-# base 2 is off by about 2.4 times as much, if all goes well.
-_LARGEST_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class ScaleRules:
+    """Laws that counts are compared with, and how common they are at first.
+
+    The numbers were chosen by `benchmarks/studies/proof_tables.py`.
+    """
+
+    # A count is off its law by the noise, by chance (at most n/4; n/10 in the bins that matter),
+    # and by this share of n because no law is exact.
+    chance: float = 0.1
+    misfit: float = 0.005
+    # Before anything is learnt: scales around 1, give or take some octaves, and a few constants,
+    # which count as so many features.
+    usual_octaves: int = 4
+    constant_share: float = 0.15
+    start_weight: float = 2.0
+    # Rounds of the EM algorithm, and the probability below which a scale is uncertain.
+    rounds: int = 50
+    likely: float = 0.9
+    # Noise of a count over the number of records, from which on scales are lost: their logarithm to
+    # the base 2 is off by about 2.4 times as much, if all goes well.
+    largest_noise: float = 0.1
+
+
+RULES = ScaleRules()
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class ScaleParameters(Stage):
 
     def cost(self) -> StageCost:
         """See `Stage.cost`."""
-        drowns = self.sigma > _LARGEST_NOISE * self.n_records
+        drowns = self.sigma > RULES.largest_noise * self.n_records
         return StageCost(self.mu, self.mu, drowns=drowns)
 
     def run(self, prepared: Prepared) -> Prepared:
@@ -188,9 +201,9 @@ def estimate_scales(
     """
     shares, log2_scale = _laws()
     likelihood = _likelihood(noisy_counts, shares, n_records, sigma)
-    common = 1 / (1 + (log2_scale / _USUAL_OCTAVES) ** 2)  # before any feature is seen
-    common *= (1 - _CONSTANT_SHARE) / common.sum()
-    common[0] = _CONSTANT_SHARE
+    common = 1 / (1 + (log2_scale / RULES.usual_octaves) ** 2)  # before any feature is seen
+    common *= (1 - RULES.constant_share) / common.sum()
+    common[0] = RULES.constant_share
     if fast:
         possible = likelihood.max(axis=0) > 0
         possible[0] = True  # the constant
@@ -233,7 +246,7 @@ def _laws() -> tuple[FloatArray, FloatArray]:
 
 def _likelihood(noisy_counts: IntArray, shares: FloatArray, n: int, sigma: int) -> Float32Array:
     """Likelihood of each law (columns) for each feature (rows), over the largest of its row."""
-    variance = float(sigma) ** 2 + _CHANCE * n + (_MISFIT * n) ** 2
+    variance = float(sigma) ** 2 + RULES.chance * n + (RULES.misfit * n) ** 2
     # |counts - n shares|^2 / (2 variance), less what is the same for all laws. Single precision
     # halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
     expected = (shares * (n / variance)).astype(np.float32)
@@ -251,14 +264,14 @@ def _learn_weights(
     """Weights of the laws among all features, and their sum over features at these weights.
 
     Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
-    has it, with the starting weights counting as `_START_WEIGHT` features.
+    has it, with the starting weights counting as `start_weight` features.
     """
     total = weights = start
-    for done in range(_ROUNDS + 1):
+    for done in range(RULES.rounds + 1):
         if done:
-            weights = total / np.float32(len(likelihood) + _START_WEIGHT)
+            weights = total / np.float32(len(likelihood) + RULES.start_weight)
         evidence = 1 / (likelihood @ weights)
-        total = weights * (evidence @ likelihood) + np.float32(_START_WEIGHT) * start
+        total = weights * (evidence @ likelihood) + np.float32(RULES.start_weight) * start
     return weights, total
 
 
@@ -274,7 +287,7 @@ def _summary(
     scale = np.exp2(near @ log2_scale / np.maximum(mass, np.finfo(np.float32).tiny))
     found_constant = constant > 0.5
     certainty = np.where(found_constant, constant, mass)
-    return np.where(found_constant, 0.0, scale), certainty < _LIKELY
+    return np.where(found_constant, 0.0, scale), certainty < RULES.likely
 
 
 def _check(n_records: int, n_features: int, mu: float) -> tuple[int, int, float]:

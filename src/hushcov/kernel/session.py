@@ -38,8 +38,8 @@ from hushcov.kernel.queries import (
 from hushcov.kernel.sums.rows import sum_together
 
 if TYPE_CHECKING:
+    from hushcov.kernel.records.base import View
     from hushcov.kernel.records.units import Units
-    from hushcov.kernel.views import RowView
 
 # The mu of a charge is a double, beside exact integers: budgets have room for more than this.
 _ROUNDED = 1 + Fraction(1, 2**50)
@@ -207,7 +207,7 @@ class Session:
 
     # Records.
 
-    def view(self, view: RowView) -> Session:
+    def view(self, view: View) -> Session:
         """Return a session on records that are mapped row by row; it has the same budget."""
         return self._over(view(self._records))
 

@@ -8,6 +8,7 @@ Post-processing: what is computed from a release is covered by its guarantee.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
@@ -21,13 +22,29 @@ from hushcov.postprocess.matrices import project_psd
 LEAST_EIGENVALUE = 1e-6
 #: Rounds of projections in windows before what is left is shrunk.
 ROUNDS = 4
-_LEAST_SMALL, _SMALL = 32, 4  # features of a window of projections, or that many widths of the band
-_LEAST_WINDOW, _WIDTHS = 1024, 32  # the same of a window whose smallest eigenvalue is found
-_BATCH = 2**20  # entries of windows worked on at a time
-_AT_ONCE = 8  # windows
-_HALVINGS = 8
-_SMALLEST = 1e-5  # of what is tried on the diagonal
-_GROWTH = 4.0
+
+
+@dataclass(frozen=True)
+class BandRules:
+    """Windows in which bands are mended, and the search for what is left; see `export_psd.py`."""
+
+    # Features of a window of projections, or that many widths of the band; and the same of a window
+    # whose smallest eigenvalue is found.
+    least_small: int = 32
+    small_widths: int = 4
+    least_window: int = 1024
+    window_widths: int = 32
+    # Entries of windows worked on at a time, and windows.
+    batch: int = 2**20
+    at_once: int = 8
+    # Amounts that are tried on the diagonal: the first, how they grow, and halvings afterwards.
+    smallest: float = 1e-5
+    growth: float = 4.0
+    halvings: int = 8
+
+
+_RULES = BandRules()
+
 
 Progress = Callable[[float], None]
 
@@ -75,13 +92,13 @@ def definite(band: FloatArray, added: float | FloatArray = 0.0) -> bool:
 def _project(band: FloatArray, *, rescale: bool) -> None:
     """Take negative eigenvalues out of windows, in place; the diagonal stays one."""
     d, width = band.shape[0], band.shape[1] - 1
-    half = max(_LEAST_SMALL, _SMALL * width) // 2
+    half = max(_RULES.least_small, _RULES.small_widths * width) // 2
     number = -(-d // half) + 1  # of windows: every feature is in two
     padded = np.zeros(((number + 1) * half, width + 1))
     padded[:, 0] = 1.0
     padded[half : half + d] = band
     change = np.zeros_like(padded)
-    many = max(1, _BATCH // (4 * half * half))
+    many = max(1, _RULES.batch // (4 * half * half))
     for parity in (0, 1):  # windows of one parity do not overlap
         starts = np.arange(parity, number, 2) * half
         parts = np.array_split(starts, -(-len(starts) // many))
@@ -125,7 +142,7 @@ def _rescale(band: FloatArray, scale: FloatArray) -> None:
 def _shrink(band: FloatArray, least: float) -> None:
     """Take correlations towards zero, near each feature by about what its neighbourhood needs."""
     d, width = band.shape[0], band.shape[1] - 1
-    half = max(_LEAST_WINDOW, _WIDTHS * width) // 2
+    half = max(_RULES.least_window, _RULES.window_widths * width) // 2
     starts = np.arange(0, max(1, d - half), half)
     found = np.zeros(len(starts))
 
@@ -134,7 +151,7 @@ def _shrink(band: FloatArray, least: float) -> None:
             start = starts[place]
             found[place] = _needed(band[start : start + 2 * half], least)
 
-    _in_threads(look, np.array_split(np.arange(len(starts)), -(-len(starts) // _AT_ONCE)))
+    _in_threads(look, np.array_split(np.arange(len(starts)), -(-len(starts) // _RULES.at_once)))
     needed = np.zeros(d)
     for start, amount in zip(starts, found, strict=True):
         near = slice(start, start + 2 * half)
@@ -142,7 +159,7 @@ def _shrink(band: FloatArray, least: float) -> None:
     more = least
     while not definite(band, needed - least):
         needed += more
-        more *= _GROWTH
+        more *= _RULES.growth
     _rescale(band, 1 / np.sqrt(1 + needed))
 
 
@@ -150,10 +167,10 @@ def _needed(window: FloatArray, least: float) -> float:
     """About the smallest amount on the diagonal that makes a window definite; not below it."""
     if definite(window, -least):
         return 0.0
-    low, high = 0.0, _SMALLEST
+    low, high = 0.0, _RULES.smallest
     while not definite(window, high - least):
-        low, high = high, _GROWTH * high
-    for _ in range(_HALVINGS):
+        low, high = high, _RULES.growth * high
+    for _ in range(_RULES.halvings):
         middle = 0.5 * (low + high)
         if definite(window, middle - least):
             high = middle

@@ -302,15 +302,30 @@ def _move(
                 y[i, many + level] += noise[at] * x[j, many + level]
 
 
-_THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
-_FEW_THRESHOLDS = (3.0, math.inf)
-_MOST_FACTORS = 8
-_CLEAR = 1.065  # an eigenvalue, less what noise adds, of so many times that of noise is a factor
-_BEYOND_EDGE = 1.5  # what the largest eigenvalue of noise fluctuates by, times d^(-2/3)
-_SURE = 2.5  # deviations that a mean must exceed
-# Below a low threshold parts of factors that stand out are lost in noise: at most up to its edge,
-# and usually about this share of it.
-_LOW_THRESHOLD, _UNSEEN = 2.75, 0.6
+@dataclass(frozen=True)
+class StructureRules:
+    """Candidates that are compared, and the evidence that a factor needs.
+
+    The numbers were chosen by `benchmarks/studies/unknown_structure.py`.
+    """
+
+    # Thresholds that are tried, in deviations of an entry; fewer for a rough answer.
+    thresholds: tuple[float, ...] = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)
+    few_thresholds: tuple[float, ...] = (3.0, math.inf)
+    # Factors at most. An eigenvalue, less what noise adds, of so many times that of noise is one.
+    most_factors: int = 8
+    clear_factor: float = 1.065
+    # Fluctuation of the largest eigenvalue of noise, times d^(-2/3).
+    beyond_edge: float = 1.5
+    # Deviations that a mean must exceed.
+    sure_mean: float = 2.5
+    # Below a low threshold parts of factors that stand out are lost in noise: at most up to its
+    # edge, and usually about this share of it.
+    low_threshold: float = 2.75
+    unseen: float = 0.6
+
+
+RULES = StructureRules()
 
 
 @dataclass(frozen=True)
@@ -362,7 +377,7 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
     d = len(matrix)
     loadings, values = np.zeros((d, 0)), np.zeros(0)
     if rank:
-        top = top_vectors(matrix, min(d, max(rank, _MOST_FACTORS)))
+        top = top_vectors(matrix, min(d, max(rank, RULES.most_factors)))
         loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
     values = _shrunk(values, d, deviation)
     rest = _without(matrix, loadings, values)
@@ -386,20 +401,20 @@ def best_candidate(
 
     A `rough` answer tries fewer thresholds.
     """
-    d, thresholds = len(matrix), _FEW_THRESHOLDS if rough else _THRESHOLDS
+    d, thresholds = len(matrix), RULES.few_thresholds if rough else RULES.thresholds
     deviation = entry_deviation(matrix, noise_sd, n_records)
     # Where sampling errors are larger than noise, factors would not be known any better.
-    most = min(_MOST_FACTORS, d // 8) if 2 * noise_sd**2 > deviation**2 else 0
+    most = min(RULES.most_factors, d // 8) if 2 * noise_sd**2 > deviation**2 else 0
     clear, top = 0, np.zeros((d, 0))
     if most:
-        top = top_vectors(matrix, min(d, _MOST_FACTORS))
+        top = top_vectors(matrix, min(d, RULES.most_factors))
         values = _shrunk(settled(matrix, top[:, :most], _edge(d, deviation))[1], d, deviation)
-        clear = int(np.count_nonzero(values > _CLEAR * _edge(d, deviation)))
+        clear = int(np.count_nonzero(values > RULES.clear_factor * _edge(d, deviation)))
     mean = float(np.trace(matrix)) / d
     size = n_records, largest(matrix) / mean if mean > 0 else 1.0
     best = Candidate(0, 0.0, deviation * noise_size(d), 0.0)
     for rank in sorted({rank for rank in (0, 1, 2, 3, 5, clear) if rank <= clear}, reverse=True):
-        rest, unseen = matrix, _UNSEEN * _edge(d, deviation) if rank < clear else 0.0
+        rest, unseen = matrix, RULES.unseen * _edge(d, deviation) if rank < clear else 0.0
         if rank:
             loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
             rest = _without(matrix, loadings, _shrunk(values, d, deviation))
@@ -456,7 +471,7 @@ def _signal(
     energy -= deviation**2 * number + 2 * deviation**2 * math.sqrt(number)
     spread = 2 * math.sqrt(max(energy, 0.0) / d)
     edge = _edge(float(counts.max()), deviation) * math.sqrt(coherence)
-    if top <= edge * (1 + _BEYOND_EDGE * d ** (-2 / 3)):
+    if top <= edge * (1 + RULES.beyond_edge * d ** (-2 / 3)):
         return spread
     return max(spread, (top + math.sqrt(top**2 - edge**2)) / 2)
 
@@ -467,7 +482,7 @@ def coherent_norm(along: float, estimate: float, noise_sd: float, n_records: int
     `along` is what was left out in that direction, `estimate` what the whole is there.
     """
     sampling = max(0.0, estimate) / math.sqrt(n_records)
-    doubt = _SURE * math.sqrt(2) * math.hypot(noise_sd, sampling)
+    doubt = RULES.sure_mean * math.sqrt(2) * math.hypot(noise_sd, sampling)
     return max(0.0, abs(along) - doubt)
 
 
@@ -507,7 +522,9 @@ def _candidates(
     whole, found = float(rest.sum()), []
     signal, noise = norms_beyond(rest, levels, counts).tolist()
     for at, (times, level) in enumerate(tried):
-        lost = max(hidden(at, signal[at]), unseen if level < _LOW_THRESHOLD * deviation else 0.0)
+        lost = max(
+            hidden(at, signal[at]), unseen if level < RULES.low_threshold * deviation else 0.0
+        )
         if rank == 0:
             along, others = float(total[at]) / d, (whole - float(total[at])) / d
             lost = max(lost, coherent_norm(along, others, noise_sd, size[0]))

@@ -28,11 +28,38 @@ from hushcov.postprocess.structure import largest_of
 # Shapes and scales (in units of where the tail begins) that are tried.
 _SHAPES = np.linspace(-0.3, 0.9, 25)
 _SCALES = np.exp2(np.arange(-24, 17) / 8)
-# Deviations of noise that the counts of a tail add up to, tried in this order until one fits.
-_DEPTHS = (60.0, 40.0, 20.0)
-_MOST_MISFIT = 1.5  # squared residuals over their number
-_LARGEST_TAIL = 0.4  # share of the mass
-_SEEN, _ANY = 4.0, 1.0  # deviations at which a count ends the range, and is counted in its body
+
+
+@dataclass(frozen=True)
+class TailRules:
+    """Tails that are fitted, and weights of the parts of an error.
+
+    All are fitted to tables of many kinds by `benchmarks/studies/error_estimate.py`.
+    """
+
+    # Deviations of noise that the counts of a tail add up to, tried in this order until the squared
+    # residuals over their number are small enough.
+    depths: tuple[float, ...] = (60.0, 40.0, 20.0)
+    most_misfit: float = 1.5
+    # Share of the mass that a tail has at most.
+    largest_tail: float = 0.4
+    # Deviations at which a count ends the range, and is counted in its body.
+    seen: float = 4.0
+    counted: float = 1.0
+    # Weight of sampling errors, and error for each of what records lie farther out than normal
+    # ones.
+    sampling: float = 0.023
+    long_records: float = 0.13
+    # Chance correlations of the table that a threshold takes away count where features are few for
+    # the records; where they are many, nobody wants them back.
+    few_features: float = 20.0
+    # Half the width of an interval, as a logarithm: it covers nine times out of ten.
+    half_width: float = 0.89
+    # Deviations of noise that a variance counts with at least.
+    least_variance: float = 3.0
+
+
+RULES = TailRules()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +88,16 @@ def lost_beyond(
     `counts` are noisy numbers of summands between successive `edges`, with noise of deviation
     `sigma`, and `middle` is about the mean of each bin. Summands are cut to the size of `bound`.
     """
-    ends = np.flatnonzero(counts > _SEEN * sigma)
+    ends = np.flatnonzero(counts > RULES.seen * sigma)
     if not len(ends) or not np.any(edges <= bound):
         return 0.0, 0.0
-    mass = np.where(counts > _ANY * sigma, counts, 0.0)
+    mass = np.where(counts > RULES.counted * sigma, counts, 0.0)
     mass[ends[-1] + 1 :] = 0.0
-    fits = [_fit(counts, sigma, edges, (mass, middle), _DEPTHS[0])]
-    for depth in _DEPTHS[1:]:
-        if fits[-1].misfit > _MOST_MISFIT:
+    fits = [_fit(counts, sigma, edges, (mass, middle), RULES.depths[0])]
+    for depth in RULES.depths[1:]:
+        if fits[-1].misfit > RULES.most_misfit:
             fits.append(_fit(counts, sigma, edges, (mass, middle), depth))
-    chosen = min(fits, key=lambda fit: max(fit.misfit, _MOST_MISFIT))
+    chosen = min(fits, key=lambda fit: max(fit.misfit, RULES.most_misfit))
     lost = chosen.excess(bound)
     total = chosen.body + chosen.mass * chosen.start + chosen.excess(0.0)
     share = np.divide(lost, total, out=np.zeros_like(total), where=total > 0)  # 0 for noise alone
@@ -90,7 +117,7 @@ def _fit(
     total = float(mass.sum())
     share = np.cumsum(mass) / total
     last = int(np.flatnonzero(mass)[-1])
-    first = int(np.searchsorted(share, max(1 - _LARGEST_TAIL, 1 - depth * sigma / total)))
+    first = int(np.searchsorted(share, max(1 - RULES.largest_tail, 1 - depth * sigma / total)))
     first = max(1, min(first, last, len(edges) - 1))
     start = float(edges[first - 1])
     survival = _survival(np.concatenate([edges[first - 1 :] / start - 1, [np.inf]]))
@@ -121,13 +148,6 @@ def _survival(sizes: FloatArray) -> FloatArray:
 
 # How far off an estimate is.
 
-_SAMPLING = 0.023  # weight of sampling errors
-_LONG = 0.13  # error for each of what records lie farther out than normal ones
-# Chance correlations of the table that a threshold takes away count where features are few for the
-# records; where they are many, nobody wants them back.
-_FEW = 20.0
-_WIDE = 0.89  # half the width of an interval, as a logarithm: it covers nine times out of ten
-_FLOOR = 3.0  # deviations of noise that a variance counts with at least
 #: The error that nothing exceeds: that of zeros is 1, and estimates are hardly ever worse.
 LARGEST_ERROR = 1.05
 
@@ -166,7 +186,7 @@ def estimate_error(
     `kept`. `known_zeros` says that it was public which pairs are zero.
     """
     variance, d = np.asarray(matrix.diagonal(), dtype=np.float64), matrix.shape[0]
-    floored = np.maximum(variance, _FLOOR * noise_sd)
+    floored = np.maximum(variance, RULES.least_variance * noise_sd)
     there = np.flatnonzero((variance != 0) & (floored > 0))
     if not len(there):
         return 1.0, 1.0, LARGEST_ERROR
@@ -187,9 +207,16 @@ def estimate_error(
         tails = largest_of(lambda x: correlations(x) - root * correlations(root * x), d) / norm
     if is_sparse(matrix) and not known_zeros:
         left_out = (len(there) - int(np.diff(matrix.indptr)[there].min())) / n_records
-        chance = 2 * math.sqrt(max(left_out, 0.0)) * math.exp(-_FEW * max(left_out, 0.0)) / norm
-    sampling, wide = _SAMPLING * known.sampling, math.exp(_WIDE)
-    error = math.hypot(known.noise, known.hidden, sampling, chance, tails, _LONG * long)
+        chance = (
+            2
+            * math.sqrt(max(left_out, 0.0))
+            * math.exp(-RULES.few_features * max(left_out, 0.0))
+            / norm
+        )
+    sampling, wide = RULES.sampling * known.sampling, math.exp(RULES.half_width)
+    error = math.hypot(
+        known.noise, known.hidden, sampling, chance, tails, RULES.long_records * long
+    )
     ends = error, error / wide, max(error * wide, doubt)
     error, least, most = (1 - kept + kept * each for each in ends)
     return min(1.0, error), min(1.0, least), min(LARGEST_ERROR, most)

@@ -34,7 +34,7 @@ from hushcov.release.coverage import (
     noise_of,
     not_found_mask,
 )
-from hushcov.release.document import Release
+from hushcov.release.document import Release, plain
 from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
 
 LEVEL = 0.95
@@ -133,17 +133,9 @@ class ShownPair:
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as plain, JSON-ready data."""
-        ends = self.interval, self.correlation_interval
-        interval, of_correlation = (None if each is None else list(each) for each in ends)
-        return {
-            "features": list(self.features),
-            "covariance": self.covariance,
-            "correlation": self.correlation,
-            "interval": interval,
-            "correlation_interval": of_correlation,
-            "status": self.status,
-            "outside_interval": self.outside,
-        }
+        found: dict[str, object] = plain(self)
+        del found["noise_sd"]
+        return found | {"outside_interval": found.pop("outside")}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,8 @@
 """The page and the figures of a release.
 
-A page needs jinja2 and a figure matplotlib, of the extra `report`; they are imported when used.
+Everything in them is computed from the release and from public inputs, and covered by its
+guarantee. A page needs jinja2 and a figure matplotlib, of the extra `report`; they are imported
+when used.
 """
 
 from typing import TYPE_CHECKING

@@ -65,11 +65,6 @@ def write_report(path: str | Path, release: Release) -> Path:
     """Write the report of a release as one HTML file, and return its path.
 
     Needs the extra `report`.
-
-    Privacy
-    -------
-    Post-processing: everything on the page is computed from the release and from public inputs, and
-    covered by the guarantee of the release.
     """
     Path(path).write_bytes(report_page(release).encode())
     return Path(path)

@@ -53,13 +53,14 @@ from hushcov.tables.cells import (
 )
 from hushcov.tables.formats import arrow
 from hushcov.tables.sources import (
+    OBJECT,
+    TEXT,
     check_block_rows,
     check_frame,
+    columns_of_kind,
     filled,
     names_of,
-    object_columns,
     refuse_text,
-    text_columns,
     without_invalid,
 )
 from hushcov.transforms import read_transform
@@ -636,7 +637,7 @@ class FrameRecords(Records):
             )
         self.codebook = codebook = codebook.of_columns(names)
         self.frame, self._columns, self.fills = frame, codebook.described, codebook.fills
-        stated = text_columns(frame)
+        stated = columns_of_kind(frame, TEXT, OBJECT)
         texts = [name for name in stated if name in self._columns]
         check_frame(frame, texts=(*texts, *codebook.categories))
         self.n_features, self.feature_names = len(names), names
@@ -650,7 +651,9 @@ class FrameRecords(Records):
             return
         self.n_records = len(frame)
         first = self._part(0, FIRST_ROWS)
-        guessed = [name for name in object_columns(frame) if name not in codebook.categories]
+        guessed = [
+            name for name in columns_of_kind(frame, OBJECT) if name not in codebook.categories
+        ]
         own = {name: self._column(first, name) for name in guessed}
         found = {name: self._read(column, name) for name, column in own.items()}
         refuse_text([n for n in guessed if is_text(found[n], np.asarray(own[n], dtype=object))])

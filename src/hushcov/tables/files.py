@@ -45,13 +45,17 @@ from hushcov.tables.formats import (
     whole_file,
 )
 from hushcov.tables.sources import (
+    EMPTY,
     FORMATS,
+    NUMERIC,
+    OTHER,
+    TEXT,
+    TRUTH,
     WILDCARDS,
     check_block_rows,
+    column_kind,
     filled,
     format_of,
-    is_arrow_number,
-    is_arrow_text,
     is_file_source,
     map_npy,
     refuse_nulls,
@@ -70,8 +74,8 @@ if TYPE_CHECKING:
 
 Blocks = Generator[FloatArray, None, None]
 
-#: Kinds of columns by the types that files state, beside numbers.
-TRUTH, TEXT, OTHER = "truth", "text", "other"
+_NUMBERS = NUMERIC, TRUTH
+
 #: Why a column is no measurement.
 IDENTIFIER = "an identifier by its name"
 # Names by which identifiers and dates go.
@@ -259,7 +263,7 @@ class FileRecords(Records):
         kinds = {name: schema.field(i).type for i, name in enumerate(schema.names)}
         chosen = kinds if columns is None else {meant(name, kinds) for name in columns}
         asked = [name for name in kinds if name in chosen and name not in known]
-        asked = [name for name in asked if not is_number_or_null(kinds[name])]
+        asked = [name for name in asked if column_kind(kinds[name]) not in (*_NUMBERS, EMPTY)]
         # It is read even if nothing is asked: how often a file is read must not depend on records.
         for name, column in first_texts(file, asked).items():
             any_number = replace(self._reading(name), only=None)  # as where pyarrow reads numbers
@@ -270,7 +274,7 @@ class FileRecords(Records):
     def _stated_texts(self, schema: Any) -> list[str]:
         """Return columns of text by the types that files state, which a codebook describes."""
         kinds = {name: schema.field(i).type for i, name in enumerate(schema.names)}
-        return [n for n in self._described if n in kinds and is_arrow_text(arrow(), kinds[n])]
+        return [n for n in self._described if n in kinds and column_kind(kinds[n]) == TEXT]
 
     def _reading(self, name: str) -> FieldReader:
         return self._described[name].reading if name in self._described else PLAIN
@@ -700,11 +704,12 @@ def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[
     A column of a text file whose first rows are all null has no type yet. Others there are text:
     what they read as may differ from one block to the next.
     """
-    pa, text, found = arrow(), format_of(path) == "csv", dict[str, str]()
+    text, found = format_of(path) == "csv", dict[str, str]()
     for name, kind in kinds.items():
-        if not (is_number_or_null(kind) if text else is_arrow_number(pa, kind)):
-            temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
-            found[name] = "text" if text or is_arrow_text(pa, kind) else temporal
+        holds = column_kind(kind)
+        if holds not in _NUMBERS and not (text and holds == EMPTY):
+            temporal = "date or time" if arrow().types.is_temporal(kind) else str(kind)
+            found[name] = TEXT if text or holds == TEXT else temporal
     if not found:
         return []
     words = (
@@ -720,11 +725,6 @@ def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[
             "again (pandas.read_csv(..., decimal=',') reads it)."
         )
     return [words]
-
-
-def is_number_or_null(kind: Any) -> bool:
-    """Return whether a type is of numbers, or of a column whose fields are all missing."""
-    return is_arrow_number(arrow(), kind) or bool(arrow().types.is_null(kind))
 
 
 @dataclass(frozen=True)
@@ -796,7 +796,9 @@ def read_header(
         return _text_header(paths, TextOptions.checked(delimiter, header, names))
     schema = schema_of(FileSpan(paths[0], kind, 0, 0))
     names = tuple(schema.names)
-    kinds = {name: _stated_kind(schema.field(i).type) for i, name in enumerate(names)}
+    held = [column_kind(schema.field(i).type) for i in range(len(names))]
+    stated = (*_NUMBERS, TEXT)
+    kinds = {n: h if h in stated else OTHER for n, h in zip(names, held, strict=True)}
     return Header(paths, kind, len(names), names, kinds)
 
 
@@ -804,18 +806,6 @@ def may_be_record(source: str | Path, *, delimiter: str | None = None) -> bool:
     """Whether something in the first line of text files reads as a value, so that it is no name."""
     text, path = TextOptions.checked(delimiter, True, None), find_files(source)[0]
     return any(map(reads_as_value, first_fields(path, text.delimiter_of(path), ahead=False)))
-
-
-def _stated_kind(arrow_type: Any) -> str:
-    from hushcov.tables.codebook import NUMBER
-
-    types = arrow().types
-    inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
-    if types.is_boolean(inner):
-        return TRUTH
-    if is_arrow_text(arrow(), inner):
-        return TEXT
-    return NUMBER if inner is arrow_type and is_arrow_number(arrow(), inner) else OTHER
 
 
 def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:

@@ -55,8 +55,10 @@ FORMATS = {
 WILDCARDS = set("*?[")
 _NUMERIC_KINDS = "biuf"
 _NPY_HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-# Types of polars that convert to numbers (null to NaN), though polars does not call them numeric.
-_NUMBERS_TOO = ("Boolean", "Null")
+#: Kinds of columns by their types: objects may be anything, and empty columns have only nulls.
+NUMERIC, TRUTH, TEXT, OBJECT, EMPTY, OTHER = "number", "truth", "text", "object", "empty", "other"
+_OF_NUMPY = {"b": TRUTH, "O": OBJECT, "T": TEXT, "U": TEXT, **dict.fromkeys("iuf", NUMERIC)}
+_OF_POLARS = {"Boolean": TRUTH, "Null": EMPTY, "String": TEXT, "Categorical": TEXT, "Enum": TEXT}
 
 
 @own_errors("while they were opened")
@@ -456,7 +458,7 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
     """
 
     def refused(place: int, kind: Any, text_too: bool) -> bool:
-        if not _is_number_type(kind):
+        if column_kind(kind) not in (NUMERIC, TRUTH, OBJECT, EMPTY):
             return True
         return text_too and str(kind) == "object" and _is_text(np.asarray(source.iloc[:, place]))
 
@@ -499,36 +501,33 @@ def refuse_text(names: Sequence[str], *, named: bool = True) -> None:
         )
 
 
-def object_columns(source: Any) -> list[str]:
-    """Return columns of objects, whose type does not say what they hold."""
-    kinds = _column_types(source)
-    return [name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind == "O"]
+def columns_of_kind(source: Any, *kinds: str) -> list[str]:
+    """Return the columns of a DataFrame or an Arrow table that hold these kinds by their types."""
+    return [name for name, kind in _column_types(source) if column_kind(kind) in kinds]
 
 
-def text_columns(source: Any) -> list[str]:
-    """Return columns that hold text by their type."""
-    return [name for name, kind in _column_types(source) if _is_text_type(kind)]
-
-
-def _is_text_type(kind: Any) -> bool:
+def column_kind(kind: Any) -> str:
+    """Return what a column of this type of NumPy, pandas, polars or pyarrow holds."""
     if hasattr(kind, "categories") and hasattr(kind, "kind"):  # a categorical type of pandas
-        return _is_text_type(kind.categories.dtype)
+        inner = column_kind(kind.categories.dtype)
+        # Objects are text here: pandas before 3 has no other type for text.
+        return TEXT if inner == OBJECT else inner
     if isinstance(kind, np.dtype):
-        return kind.kind in "OTU"
+        return _OF_NUMPY.get(kind.kind, OTHER)
     if hasattr(kind, "is_numeric"):  # of polars
-        return str(kind).partition("(")[0] in ("String", "Categorical", "Enum")
+        return NUMERIC if kind.is_numeric() else _OF_POLARS.get(str(kind).partition("(")[0], OTHER)
     if hasattr(kind, "kind"):  # of pandas
-        return kind.kind in "OTU"
-    import pyarrow
+        return TEXT if kind.kind == "O" else _OF_NUMPY.get(kind.kind, OTHER)
+    from pyarrow import types
 
-    return is_arrow_text(pyarrow, kind)
-
-
-def is_arrow_text(pyarrow: Any, kind: Any) -> bool:
-    """Return whether a pyarrow type is text, or a dictionary of it."""
-    types = pyarrow.types
     inner = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(inner) or types.is_large_string(inner)) or "view" in str(inner)
+    found = {
+        TEXT: types.is_string(inner) or types.is_large_string(inner) or "view" in str(inner),
+        TRUTH: types.is_boolean(kind),
+        EMPTY: types.is_null(kind),
+        NUMERIC: types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind),
+    }
+    return next((held for held, so in found.items() if so), OTHER)
 
 
 def refuse_stated_nulls(source: Any, records: Records) -> None:
@@ -568,29 +567,6 @@ def _column_types(source: Any) -> list[tuple[Any, Any]]:
 def _is_from(source: Any, *packages: str) -> bool:
     """Return whether the type, or one that it inherits from, belongs to one of these packages."""
     return any(kind.__module__.partition(".")[0] in packages for kind in type(source).__mro__)
-
-
-def _is_number_type(kind: Any) -> bool:
-    """Return whether a column of this type holds numbers, or objects, which are checked later."""
-    if hasattr(kind, "categories") and hasattr(kind, "kind"):
-        # Objects are text here: pandas before 3 has no other type for text.
-        return kind.categories.dtype.kind != "O" and _is_number_type(kind.categories.dtype)
-    if isinstance(kind, np.dtype):
-        return kind.kind in "biufO"
-    if hasattr(kind, "kind"):
-        return kind.kind in "biuf"
-    if hasattr(kind, "is_numeric"):
-        return bool(kind.is_numeric()) or str(kind) in _NUMBERS_TOO
-    import pyarrow
-
-    return is_arrow_number(pyarrow, kind) or pyarrow.types.is_null(kind)
-
-
-def is_arrow_number(pyarrow: Any, kind: Any) -> bool:
-    """Return whether a pyarrow type is numeric or boolean."""
-    types = pyarrow.types
-    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(is_kind(kind) for is_kind in numeric)
 
 
 def check_block_rows(block_rows: int | None, default: int) -> int:

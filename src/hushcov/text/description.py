@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hushcov._words import counted, noise_level, number, percent, some_of, two_digits
 from hushcov.promise import promise_words
 from hushcov.release.coverage import coverage
-from hushcov.release.document import Release, Structure
+from hushcov.release.document import Release, Structure, plain
 from hushcov.release.findings import (
     ErrorEstimate,
     Factor,
@@ -70,7 +70,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """Return the verdict as plain, JSON-ready data."""
-        return asdict(self) | {"not_found": [*self.not_found], "constant": [*self.constant]}
+        found: dict[str, object] = plain(self)
+        return found
 
 
 def verdict(release: Release) -> Verdict:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from exact_sums import sign_gram
 from fit.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from hushcov.candidates import Candidates
 from hushcov.fit.gaussian.mechanism import RADIUS
@@ -27,7 +28,6 @@ from hushcov.fit.screened.mechanism import (
 from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from sessions import certified, unlimited
 from statistics_helpers import FALSE_ALARM, chi_square_p_value

@@ -27,13 +27,29 @@ from hushcov.fit.screened.plan import SCREENED, plan_screened
 from hushcov.inputs import ReleaseInputs
 from hushcov.release import Release
 
-_BESIDE_BEST = 1.15  # measured: its error over that of the best mechanism, in hindsight
-_FAR = 3.0  # noise of all pairs over that of few, beyond which all pairs are no rival
-_EXPLAINS = 1 / 3  # of the variance, by the one factor of a prediction
-_STANDS_OUT = 2.13  # an eigenvalue over sigma sqrt(d), from which it is told from noise
-_FACTOR_NOISE, _FACTOR_SAMPLING = 1.5, 1.1  # measured
-_DENSE_SAMPLING = 0.7
-_DENSE_NORM = (1 + math.sqrt(0.5)) ** 2  # of the correlations of 2 d random records
+
+@dataclass(frozen=True)
+class ForecastRules:
+    """Numbers of the predicted error, measured by `benchmarks/studies/unknown_structure.py`."""
+
+    # Error over that of the best mechanism, in hindsight.
+    beside_best: float = 1.15
+    # Noise of all pairs over that of few, beyond which all pairs are no rival.
+    far: float = 3.0
+    # Part of the variance that the one factor of a prediction explains, and the size of an
+    # eigenvalue over sigma sqrt(d) from which it is told from noise.
+    explains: float = 1 / 3
+    stands_out: float = 2.13
+    # Weights of noise and of sampling errors for one factor.
+    factor_noise: float = 1.5
+    factor_sampling: float = 1.1
+    # Weight of sampling errors for a dense covariance, and the norm of the correlations of 2 d
+    # random records.
+    dense_sampling: float = 0.7
+    dense_norm: float = (1 + math.sqrt(0.5)) ** 2
+
+
+_RULES = ForecastRules()
 
 
 @lru_cache(maxsize=512)
@@ -47,10 +63,10 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
     few = plan_screened(inputs, short=True)
     errors = [few.predicted_error]
     noise = gaussian_parameters(inputs).noise_sd
-    if noise < _FAR * few.parameters.noise_sd[0]:
+    if noise < _RULES.far * few.parameters.noise_sd[0]:
         errors += [GAUSSIAN_THRESHOLD.forecast(inputs).predicted_error]
         errors += [GAUSSIAN.forecast(inputs).predicted_error]
-    best = {model: _BESIDE_BEST * min(each[model] for each in errors) for model in errors[0]}
+    best = {model: _RULES.beside_best * min(each[model] for each in errors) for model in errors[0]}
     best |= {FACTOR: _factor(inputs), DENSE: _dense(inputs, noise, best["diagonal"])}
     more = inputs.found.strain - 1
     best = {model: error * (1 + more * max(0.0, 1 - error)) for model, error in best.items()}
@@ -62,13 +78,15 @@ def _factor(inputs: ReleaseInputs) -> float:
     """Predict the error for one factor, which is found as soon as it stands out from noise."""
     n, d = inputs.n_sampled, inputs.n_features
     # Norms of records vary as if a third of the features were related.
-    noise = gaussian_parameters(inputs.changed(row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
+    noise = gaussian_parameters(
+        inputs.changed(row_sparsity=math.ceil(_RULES.explains * d))
+    ).noise_sd
     noise *= math.sqrt(d)
-    eigenvalue = _EXPLAINS * d + 1 - _EXPLAINS
-    if d == 1 or eigenvalue < _STANDS_OUT * noise:
+    eigenvalue = _RULES.explains * d + 1 - _RULES.explains
+    if d == 1 or eigenvalue < _RULES.stands_out * noise:
         return 1.0
     sampling = 2 * math.sqrt(d * eigenvalue / n)
-    return min(1.0, (_FACTOR_NOISE * noise + _FACTOR_SAMPLING * sampling) / eigenvalue)
+    return min(1.0, (_RULES.factor_noise * noise + _RULES.factor_sampling * sampling) / eigenvalue)
 
 
 def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
@@ -77,9 +95,11 @@ def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
     `variances` is the error of variances alone.
     """
     n, d = inputs.n_sampled, inputs.n_features
-    sampling = 2 * math.sqrt(d / (_DENSE_NORM * n))
-    whole = math.hypot(2 * noise * math.sqrt(d) / _DENSE_NORM, _DENSE_SAMPLING * sampling)
-    alone = 1 - (1 - min(1.0, variances)) / _DENSE_NORM
+    sampling = 2 * math.sqrt(d / (_RULES.dense_norm * n))
+    whole = math.hypot(
+        2 * noise * math.sqrt(d) / _RULES.dense_norm, _RULES.dense_sampling * sampling
+    )
+    alone = 1 - (1 - min(1.0, variances)) / _RULES.dense_norm
     return min(whole, alone)
 
 

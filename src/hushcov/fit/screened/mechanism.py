@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError
@@ -36,7 +36,6 @@ from hushcov.kernel.queries import (
     ProductNormCounts,
     Products,
     bounded_products,
-    finest_half_width,
 )
 from hushcov.kernel.session import Session
 from hushcov.postprocess import symmetric_sparse
@@ -710,3 +709,9 @@ def pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:
     starts = np.concatenate([[0], np.cumsum(np.arange(d - 1, 0, -1))])
     rows = np.searchsorted(starts, flat, side="right") - 1
     return rows.astype(np.int64), (flat - starts[rows] + rows + 1).astype(np.int64)
+
+
+def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
+    """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
+    root = (LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
+    return max(1, min(at_most, int(root / weight**0.5)))

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -62,7 +61,7 @@ _SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(rang
 # takes the best of them, and only looks at those above this share of delta.
 _LATES = tuple(4.0**-power for power in range(1, 512))
 _SMALLEST_SHARE = 1e-3
-_AT_ONCE = 16  # probabilities tried in one go
+_TRIED_TOGETHER = 8  # probabilities tried in one go
 # Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
 WIDEST_ANGLE = 1.5
 _ANGLES = np.geomspace(1e-6, WIDEST_ANGLE, 512)
@@ -82,22 +81,6 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     log_delta = gaussian_log_delta(mu, epsilon) + math.log1p(ROUNDING * (1 + mu))
     # A positive delta must not underflow to 0, which would claim pure privacy.
     return max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
-
-
-def gaussian_deltas(mus: Sequence[float], epsilon: float) -> list[float]:
-    """Return `gaussian_delta` of several mu at once."""
-    mu = np.asarray(mus)
-    near = epsilon / mu - mu / 2
-    found = [0.0] * len(mus)
-    plain = (mu < _SMALL_MU) & (near <= _LARGEST_NEAR)
-    near, width = near[plain], mu[plain]
-    log_deltas = _log_mills_drop(near, width) - near * near / 2 - 0.5 * math.log(2 * math.pi)
-    log_deltas += np.log1p(ROUNDING * (1 + width))
-    for place, log_delta in zip(np.flatnonzero(plain).tolist(), log_deltas.tolist(), strict=True):
-        found[place] = max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
-    for place in np.flatnonzero(~plain).tolist():
-        found[place] = gaussian_delta(mus[place], epsilon)
-    return found
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -131,18 +114,18 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     # e^epsilon phi(far) = phi(near), so delta = phi(near) (mills(near) - mills(far)), where
     # mills(x) = Phi(-x) / phi(x).
     if mu < _SMALL_MU:
-        return float(_log_density(near) + _log_mills_drop(near, mu))
+        return _log_density(near) + _log_mills_drop(near, mu)
     ratio = math.exp(_log_mills(far) - _log_mills(near))
     return float(log_ndtr(-near)) + math.log1p(-ratio)
 
 
-def _log_mills_drop(start: Any, width: Any) -> Any:
+def _log_mills_drop(start: float, width: float) -> float:
     """Return log(mills(start) - mills(start + width)), by integrating 1 - x mills = -mills'."""
-    x = np.expand_dims(start, -1) + np.multiply.outer(width, _PLACES)
+    x = start + width * _PLACES
     slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
     # Far out the difference above loses its digits; its upper bound 1/(1 + x^2) does not.
     slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
-    return np.log(slope @ _WEIGHTS) + np.log(width) - math.log(2)
+    return math.log(float(_WEIGHTS @ slope)) + math.log(width) - math.log(2)
 
 
 def _log_mills(x: float) -> float:
@@ -314,11 +297,11 @@ class EmbeddedCurve:
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta at this epsilon, rounded up."""
         best = 1.0
-        for start in range(0, len(_LATES), _AT_ONCE):
-            lates = _LATES[start : start + _AT_ONCE]
-            for late, delta in zip(lates, gaussian_deltas(self._mus(lates), epsilon), strict=True):
-                best = min(best, (late + delta) * (1 + 1e-15))
-                # The Gaussian part only grows from here on, so that less than `late` can be gained.
+        for start in range(0, len(_LATES), _TRIED_TOGETHER):
+            lates = _LATES[start : start + _TRIED_TOGETHER]
+            for late, mu in zip(lates, self._mus(lates), strict=True):
+                best = min(best, (late + gaussian_delta(mu, epsilon)) * (1 + 1e-15))
+                # The Gaussian part only grows from here on: less than `late` can be gained.
                 if late < _SMALLEST_SHARE * best:
                     return best
         return best

@@ -25,6 +25,7 @@ from hushcov._charged import (
     Attempt,
     begin,
     charge_begun,
+    database_words,
     ledger_asked,
     stated_charges,
 )
@@ -57,18 +58,6 @@ CREATE TABLE entries (
     digest TEXT NOT NULL
 )
 """
-# SQLite's primary result codes, and what to tell the user.
-_REASONS = {
-    sqlite3.SQLITE_BUSY: "is locked by another program: wait for it, or end it",
-    sqlite3.SQLITE_LOCKED: "is locked by another program: wait for it, or end it",
-    sqlite3.SQLITE_FULL: "cannot grow, the disk is full: free some space",
-    sqlite3.SQLITE_READONLY: "cannot be written: check permissions of the file and its folder",
-    sqlite3.SQLITE_PERM: "cannot be written: check permissions of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that its folder exists and its permissions",
-    sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and limits on file sizes",
-}
-_DAMAGED = "is damaged, or not a ledger: restore a copy that has every charge, or another path"
-
 BUDGET, CHARGE = "budget", "charge"
 # Budgets and charges are decimals such as 0.1, of which doubles hold neighbours: three times 0.1
 # is a unit in the last place above 0.3. Plain sums may pass by this much, relative to the budget.
@@ -185,7 +174,9 @@ class Store:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} {_reason(error)}. ({error})") from error
+            raise LedgerError(
+                f"the ledger {self.path} {database_words(error)}. ({error})"
+            ) from error
 
     @contextmanager
     def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -213,7 +204,7 @@ class Store:
         except sqlite3.Error as error:
             charged = "" if charge_begun() else f" {NOTHING_CHARGED}"  # else a note says it
             raise LedgerError(
-                f"the ledger {self.path} {_reason(error)}.{charged} (SQLite: {error})"
+                f"the ledger {self.path} {database_words(error)}.{charged} (SQLite: {error})"
             ) from error
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
@@ -241,11 +232,6 @@ class Store:
                 "a view, a table or an index was added: restore a copy that has every charge. "
                 "Nothing was charged."
             )
-
-
-def _reason(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    return _REASONS.get(code & 0xFF, _DAMAGED)
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -632,36 +618,7 @@ class LedgerFile:
         label: str,
         whole: float = 0.0,
     ) -> Receipt:
-        """Charge a release that is about to be made, or refuse it.
-
-        Parameters
-        ----------
-        dataset
-            A dataset that was opened.
-        cost
-            The guarantee of the release, known before any record is read, or its events. A
-            guarantee for adding or removing costs a budget for replacing twice as much, and the
-            receipt says `charge.converted`; the other way round, and for another unit, it is
-            refused. Events by themselves are taken to be those of the budget's own neighbours.
-        label
-            What the release is, in a few words. Never put a value from the data here.
-        whole
-            The epsilon of the whole release where this is its first part, a count, and what the
-            rest costs is charged once it is planned. If it is the first charge, and more than half
-            of the budget, epsilons and deltas are added up from then on.
-
-        Raises
-        ------
-        BudgetError
-            If all charges together would pass the budget.
-        PrivacyConditionError
-            If the guarantee is not for whom the budget protects: what it would cost is not known.
-        LedgerError
-            If the file cannot be read or written. Do not release.
-
-        In all cases nothing is charged, unless the error has a note that says what was: one that
-        comes with the last write, as an interrupt may.
-        """
+        """Charge a release that is about to be made, or raise; see `hushcov.Ledger.charge`."""
         as_charge(cost)  # refused before the file is touched, if at all
         _check_name("label", label)
         attempt: Attempt | None = None

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
+from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, share_out, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.noise.entropy import (
@@ -114,16 +114,15 @@ def _check_scores(scores: object) -> int:
             "scores must be a one-dimensional array of 32- or 64-bit integers: scale and round "
             "them to integers."
         )
-    parts = even_parts(len(scores), _PART)
-    least, most, candidates = zip(
-        *run_parts(_survey, [(scores[start:stop],) for start, stop in parts]), strict=True
-    )
-    if min(least) < TAKEN or max(most) > LARGEST_SCORE:
+    parts = [scores[start : start + _CHUNK] for start in range(0, len(scores), _CHUNK)]
+    if min(share_out(np.min, parts), default=0) < TAKEN or (
+        max(share_out(np.max, parts), default=0) > LARGEST_SCORE
+    ):
         raise ParameterError(
             f"scores must be integers from 0 to {LARGEST_SCORE}, and one is not: shift them, or "
             "use a coarser unit and a larger rate."
         )
-    return sum(candidates)
+    return sum(share_out(lambda part: int(np.count_nonzero(part != TAKEN)), parts))
 
 
 @dataclass(frozen=True)
@@ -409,16 +408,12 @@ def _find_below(
 ) -> tuple[IntArray, int]:
     """Return positions of keys that may be at most a threshold, and how many surely are."""
     low, high, number, certain = np.empty(_BATCH), np.empty(_BATCH), 0, 0
-    found = np.empty(2 * _BATCH, dtype=np.int64)
+    found = np.empty(len(words) + 1, dtype=np.int64)  # what is not written takes no memory
     for start in range(0, len(words), _BATCH):
         own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
         if not _may_be_below(own, part, rate, reference, widening, threshold, low):
             continue
         _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
-        if number + _BATCH > len(found):
-            longer = np.empty(2 * len(found), dtype=np.int64)
-            longer[:number] = found[:number]
-            found = longer
         for item in range(len(own)):
             found[number] = start + item
             number += low[item] <= threshold
@@ -439,7 +434,7 @@ def _draw_below(
 ) -> tuple[IntArray, IntArray]:
     """Make the words of some groups of the stream of a key; find items as `_find_below` does."""
     words, number = np.empty(_NEAR_GROUPS * GROUP, dtype=np.uint64), 0
-    places, kept = np.empty(_BATCH, dtype=np.int64), np.empty(_BATCH, dtype=np.int64)
+    places, kept = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.int64)
     for group in range(first, last, _NEAR_GROUPS):
         stop = min(group + _NEAR_GROUPS, last)
         fill_groups(group, stop, 0, key, words.view(np.uint32))
@@ -447,10 +442,6 @@ def _draw_below(
         part = scores[start : (stop - first) * GROUP]
         own = words[: len(part)].view(np.int64)
         found, _ = _find_below(own, part, rate, reference, widening, threshold)
-        if number + len(found) > len(places):
-            longer = np.empty((2, 2 * (number + len(found))), dtype=np.int64)
-            longer[0, :number], longer[1, :number] = places[:number], kept[:number]
-            places, kept = longer[0], longer[1]
         for each in found:
             places[number], kept[number] = start + each, own[each]
             number += 1
@@ -480,17 +471,3 @@ def _may_be_below(
         error = _ROUGH_ERROR + _PRODUCT_ERROR * abs(product) + widening
         below |= (least - product - error <= threshold) | (cells <= _NO_CELLS)
     return below
-
-
-@compiled
-def _survey(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
-    """Return the least score or 0, the largest or 0, and the number of candidates."""
-    if not len(scores):
-        return 0, 0, 0
-    least, most, number = scores[0], scores[0], 0
-    for item in range(len(scores)):  # of one type: the loop is vectorised
-        score = scores[item]
-        least = score if score < least else least
-        most = score if score > most else most
-        number += score != TAKEN
-    return min(0, least), max(0, most), number
