@@ -15,7 +15,6 @@ from hushcov.fit import (
     COMPARED_MODELS,
     Forecast,
     comparison,
-    predicted,
 )
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
