@@ -41,7 +41,7 @@ from hushcov.fit.mechanism import DENSE, FACTOR
 from hushcov.fit.registry import LARGEST_DENSE, PICTURES
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
-from hushcov.options import read_bandwidth
+from hushcov.options import check_options, read_bandwidth
 from hushcov.promise import odds_of, promise_words
 from hushcov.tables.codebook import read_codebook
 
@@ -191,6 +191,7 @@ def _request(
     options: dict[str, Any], n_features: int, bounds: Bounds | None, candidates: Candidates | None
 ) -> Request:
     """Return the request of a fit with these options; a count of records spends from it first."""
+    check_options({name: options[name] for name in ("epsilon", "delta", "max_rows_per_unit")})
     epsilon, most, k = options["epsilon"], options["max_rows_per_unit"], options["row_sparsity"]
     if candidates is not None:  # which say what it is at most
         k = candidates.row_sparsity_of(k)
