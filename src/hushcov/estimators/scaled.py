@@ -18,8 +18,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import (
-    BUDGET_WORDS,
-    LARGEST_EPSILON,
     check_choice,
     check_integer,
     check_real,
@@ -313,8 +311,6 @@ class ScaledCovariance(PrivateCovariance):
         self.counted_: Counted | None = None
         privacy_unit.check_records(records)
         check_given(self, "epsilon")
-        most = LARGEST_EPSILON
-        check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
         counting = privacy_unit.counting(float(self.epsilon))  # type: ignore[arg-type]
         request = self._request_for(self.n_features_in_, privacy_unit)
         if counting is None:
