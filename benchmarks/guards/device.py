@@ -30,11 +30,11 @@ from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, Records
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import cell_counts, log2_histogram, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.kernel.sums.signs import sign_gram
+from hushcov.kernel.sums.signs import sign_gram_and_sums
 from hushcov.metrics import support_recovery
 from hushcov.postprocess import symmetric_sparse
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -100,13 +100,13 @@ def statistics_on(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]
     return {
         "bounded rows": lambda records: row_bounded_gram(records, fine, 60_000),
         "bounded coordinates": lambda records: row_bounded_gram(records, fine, None),
-        "signs": lambda records: np.triu(sign_gram(records)),
+        "signs": lambda records: np.triu(sign_gram_and_sums(records)[0]),
         "histogram": log2_histogram,
         "signed histogram": lambda records: signed_octaves(records, scale, scale / 9, np.arange(d)),
         "cells": lambda records: cell_counts(
             records, np.arange(d), -scale, (scale + 1e-3) / 7, np.full(d, -20), 64
         ),
-        "sums": lambda records: bounded_sums(records, fine, 60_000),
+        "sums": lambda records: records.map_sum(bounded_sums_of(records, fine, 60_000)),
         "products": products.sum,
         "norms": products.norm_histogram,
         "moments": lambda records: second_moments(records, IntegerGrid(4.0, 1000)).gram,
@@ -139,10 +139,10 @@ def identical_compact(rows: np.ndarray, tensor: torch.Tensor) -> dict[str, bool]
     products = functools.partial(ProductMap, FeatureGrid(scale, 8.0, 500), *pairs, 4, 3, 2000)
     edges = tuple(int(4.0**k) for k in range(10, 24))
     for name, statistic in {
-        "sums": lambda records: bounded_sums(records, grid, 60_000),
+        "sums": lambda records: records.map_sum(bounded_sums_of(records, grid, 60_000)),
         "fourth powers": lambda records: records.map_sum(fourth_sums_of(records, grid, 30, 900)),
         "norms": lambda records: records.map_sum(norm_counts_of(records, grid, edges, signs=True)),
-        "signs": lambda records: np.triu(sign_gram(records)),
+        "signs": lambda records: np.triu(sign_gram_and_sums(records)[0]),
         "scores": lambda records: PairSigns(300, tuple(range(-150, 150))).exact(records),
         "products": lambda records: products(60_000, 1000, 1000, 10**8).sum(records),
         "product norms": lambda records: products(1, 1, 1, 1).norm_histogram(records),
@@ -195,7 +195,7 @@ def rates(device: str, n_records: int, n_features: int, rounds: int) -> dict[str
         "product": product,
         "bounded rows": lambda: row_bounded_gram(records, grid, bound),
         "bounded coordinates": lambda: row_bounded_gram(records, grid, None),
-        "signs": lambda: sign_gram(records),
+        "signs": lambda: sign_gram_and_sums(records)[0],
     }
     product()
     times: dict[str, list[float]] = {name: [] for name in stages}

@@ -23,7 +23,7 @@ import numpy as np
 from hushcov._version import __version__
 from hushcov.kernel.grids import IntegerGrid
 from hushcov.kernel.sums.gram import second_moments
-from hushcov.kernel.sums.signs import PackedSigns, sign_gram
+from hushcov.kernel.sums.signs import PackedSigns, sign_gram_and_sums
 from hushcov.tables.sources import ArrayRecords
 
 
@@ -58,8 +58,8 @@ def measure(n_records: int, n_features: int, repeats: int) -> dict:
     holes = X.copy()
     holes[::2, ::3] = 0.0
     actions = {
-        "signs": lambda: sign_gram(records),
-        "signs with zeros": lambda: sign_gram(ArrayRecords(holes)),
+        "signs": lambda: sign_gram_and_sums(records)[0],
+        "signs with zeros": lambda: sign_gram_and_sums(ArrayRecords(holes))[0],
         "signs packed": lambda: PackedSigns(records),
     }
     for action in actions.values():

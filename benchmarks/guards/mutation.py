@@ -96,7 +96,6 @@ class Fault:
 EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/laplace.py", "_below(generator, 2) == @0", "1", "either half of a fair bit"),
     ("kernel/noise/laplace.py", "_below(generator, 2) @== 0", "!=", "either half of a fair bit"),
-    ("kernel/noise/gumbel.py", "_NEAR_GROUPS = 256", "", "how many words are drawn at a time"),
     ("kernel/noise/gumbel.py", "np.partition(low, count)[count]", "<=", "keys tie with chance 0"),
     ("kernel/noise/gumbel.py", "low > np.partition(high", ">=", "keys tie with chance 0"),
     ("kernel/noise/gumbel.py", "_CHORD, _SLOPES", "0.7186300000000001", "wider: exact bounds decide more"),
@@ -136,7 +135,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
     ("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
     ("kernel/noise/gumbel.py", "items = items.where(low <= threshold)", "<", "keys tie with chance 0"),
-    ("kernel/noise/gumbel.py", "even_parts(room_for(len(scores)) // GROUP", "", "words of no item"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
     ("kernel/sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
     ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "1.8", "wider: more is exact"),

@@ -41,7 +41,7 @@ from hushcov.cli.main import cli
 from hushcov.fit.screened.plan import plan_screened
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.kernel.sums.signs import sign_gram
+from hushcov.kernel.sums.signs import sign_gram_and_sums
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
@@ -288,7 +288,7 @@ def stages(path: str, d: int) -> dict[str, Callable[[], object]]:
     return {
         CEILING: lambda: multiply_shares(path),
         "Gram statistics": lambda: row_bounded_gram(records, grid, None),
-        "sign statistics": lambda: sign_gram(records),
+        "sign statistics": lambda: sign_gram_and_sums(records)[0],
         "Gaussian fit, known": lambda: GaussianCovariance(**BUDGET, **KNOWN).fit(records),
         "screened fit, known": lambda: ScreenedCovariance(**BUDGET, **KNOWN).fit(records),
         "default fit, unknown": lambda: PrivateSparseCovariance(**BUDGET).fit(records),

@@ -29,6 +29,7 @@ from hushcov._version import __version__
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import gaussian_epsilon
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.session import Session
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers.separate import (
     SeparateChoice,
@@ -240,12 +241,14 @@ def fitted(X: np.ndarray, rho: float, row_norm: float, seed: int, **how: str) ->
 def released(X: np.ndarray, eigenvalue_share: float, seed: int) -> np.ndarray:
     """Release with a share of the budget for the eigenvalues, at scale 1 and row norm 1."""
     epsilon = gaussian_epsilon(math.sqrt(2 * RHO), DELTA)
-    inputs = ReleaseInputs(*X.shape, 1, epsilon, DELTA)
+    n, d = X.shape
+    inputs = ReleaseInputs(n, d, 1, epsilon, DELTA)
     chosen = separate_parameters(
         inputs, method="separate", row_norm=1.0, eigenvalue_share=eigenvalue_share
     )
-    made = release_separate(open_records(X), np.ones(X.shape[1]), chosen, entropy_source(seed))
-    return made.covariance()
+    entropy = entropy_source(seed)
+    session = Session(open_records(X), chosen.budget(private=entropy.private), entropy)
+    return release_separate(session, np.ones(d), chosen).covariance()
 
 
 def distance(found: np.ndarray, truth: np.ndarray) -> float:

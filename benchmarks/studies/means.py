@@ -26,7 +26,6 @@ from hushcov import Codebook, PrivateSparseCovariance
 from hushcov.answers.association import associate
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.view import view
 from hushcov.tables.codebook import CodebookColumn
 from hushcov.tables.sources import open_records
 
@@ -185,9 +184,11 @@ def main() -> None:
                     on_hopeless="warn",
                 )
                 est.fit(open_records(frame.iloc[drawn].reset_index(drop=True), codebook=book))
-                release, means = est.release_, view(est.release_).means()
-                covered.append((means.lower <= truth) & (truth <= means.upper))
-                wider.append(means.standard_error / (deviation / np.sqrt(n)))
+                release, found = est.release_, est.variances(library="pandas")
+                found = found.set_index("feature").loc[list(release.column_names)]
+                between = (found.mean_lower <= truth) & (truth <= found.mean_upper)
+                covered.append(between.to_numpy())
+                wider.append(found.mean_se.to_numpy() / (deviation / np.sqrt(n)))
                 if options.associations:
                     asked += differences(release, book, rows)
             inside = np.array(covered)

@@ -17,8 +17,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from hushcov import EigenSamplingCovariance, GaussianCovariance
+from hushcov.calibration import full_budget
 from hushcov.fit.scales import release_scales, scale_parameters
+from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.noise import Entropy
+from hushcov.kernel.session import Session
 from hushcov.metrics import operator_norm_error
 from hushcov.postprocess import guarded
 from hushcov.simulate import gaussian_records
@@ -71,9 +74,9 @@ def scales() -> None:
         deviation = 10 ** generator.uniform(-6, 6, d)
         records = open_records(generator.standard_normal((n, d)) * deviation)
         parameters = scale_parameters(n, d, math.sqrt(2 * share * RHO))
-        ratio = (
-            release_scales(records, parameters, Entropy(generator, private=False)).scale / deviation
-        )
+        entropy = Entropy(generator, private=False)
+        budget = full_budget(50.0, 0.05, ONE_REPLACED, private=False)
+        ratio = release_scales(Session(records, budget, entropy), parameters).scale / deviation
         beyond = np.mean(np.abs(np.log2(np.maximum(ratio, 1e-9))) > 1)
         shown = (f"{each:.2f}" for each in np.quantile(ratio, quantiles))
         line((d, f"{n:,}", f"{100 * share:g} %", *shown, f"{beyond:.3f}"))

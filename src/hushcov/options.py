@@ -158,7 +158,7 @@ TABLE = (
         type="float",
         doc="Privacy budget, 0 < delta <= 0.1. Required.",
         limits={"above": 0, "at_most": 0.1},
-        cure=DELTA_WORDS,
+        cure=f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none.",
         required=_USUAL,
         commands=("fit", "plan"),
     ),
@@ -627,12 +627,16 @@ def _given(entry: Option, options: Mapping[str, Any]) -> bool:
 def check_parameters(estimator: Any) -> None:
     """Check the parameters of an estimator against the table.
 
-    Epsilon and delta are checked with the request, since their ranges depend on the mechanism.
+    The paper's mechanism allows a smaller epsilon, and checks that with its other inputs.
     """
-    names = {each.name for each in fields(estimator)}
+    check_options({each.name: getattr(estimator, each.name) for each in fields(estimator)})
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Check options by name against the table; None stands for what was not given."""
     for entry in TABLE:
-        if entry.name in names and not entry.required:
-            entry.check(getattr(estimator, entry.name))
+        if entry.name in given:
+            entry.check(given[entry.name])
 
 
 def check_given(estimator: Any, *names: str) -> None:

@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 
 from hushcov._validation import check_real, shown
-from hushcov.bounds import Bounds, place_of
+from hushcov.bounds import LARGEST_BOUND, Bounds, check_bounds, place_of
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.transforms import LOG, NAMES, SQUARE, WINSORISE, Transform, Transforms
+from hushcov.kernel.transforms import (
+    LARGEST_SCORE,
+    LOG,
+    NAMES,
+    RANK,
+    SQUARE,
+    WINSORISE,
+    Transform,
+    Transforms,
+)
 
 _SMALLEST_LOG = 1e-100  # the least number that logarithms take others for
 # What the number after a colon is, and its limits.
@@ -90,3 +99,25 @@ def check_transforms(
         return None
     replaced = [None if i in squares else own for i, own in enumerate(columns)]
     return Transforms((*replaced, *(columns[i] for i in squares)), squares)
+
+
+def mapped_bounds(transforms: Transforms, bounds: Bounds | None) -> Bounds | None:
+    """Return public bounds of the columns under public maps."""
+    if bounds is None:
+        return None
+    ends = np.stack([bounds.lows, bounds.highs], axis=1)
+    ends = np.concatenate([ends, ends[list(transforms.squares)]])
+    for own, pair in zip(transforms.columns, ends, strict=True):
+        pair[:] = pair if own is None else own.mapped(pair.copy(), np)
+        if own is not None and own.name == SQUARE:
+            most = pair.max()
+            pair[:] = 0.0, most if most <= LARGEST_BOUND else math.inf
+    return check_bounds(ends, len(transforms))
+
+
+def score_bounds(transforms: Transforms, bounds: Bounds | None) -> Bounds | None:
+    """Return these bounds with those of normal scores in their place."""
+    ranked = np.array([own is not None and own.name == RANK for own in transforms.columns])
+    low, high = (-math.inf, math.inf) if bounds is None else (bounds.lows, bounds.highs)
+    ends = np.where(ranked, -LARGEST_SCORE, low), np.where(ranked, LARGEST_SCORE, high)
+    return check_bounds(np.stack(ends, axis=1), len(transforms))

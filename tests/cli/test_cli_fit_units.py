@@ -134,7 +134,7 @@ def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owner
         (("--unit", "nobody"), "nobody"),
         (("--unit", "patient_id", "--dry-run"), "--records is required"),
         (("--unit", "patient_id", "--records", 9_000), "--records must be left out"),
-        (("--unit", "patient_id", "--scheduler", "tcp://nowhere:1"), "--scheduler"),
+        (("--unit", "patient_id", "--settings", "scheduler.toml"), "scheduler must"),
         (("--unit", "patient_id", "--weight", "age=1"), "--weight"),
         (("--weight", "age"), "--weight must be a column and the largest weight"),
         (("--weight", "age=many"), "--weight must be a column and the largest weight"),
@@ -144,7 +144,10 @@ def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owner
     ],
 )
 def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, match):
+    settings = Path("scheduler.toml")
+    settings.write_text('scheduler = "tcp://nowhere:1"\n')
     result = run("fit", visits, *options, *PUBLIC)
+    settings.unlink()
     assert result.exit_code != 0
     assert match in result.stderr
     check_silent(result, tmp_path, visits)

@@ -154,6 +154,8 @@ def test_what_a_script_imports_is_there(script):
         "studies/aggregated_privacy.py --part selection",
         "studies/wrong_numbers.py --bounds --releases 1",
         "studies/proof_tables.py scales",
+        "studies/means.py --tables wine --records 5000 --runs 2 --associations",
+        "studies/ridge.py . --tables patients --runs 1",
     ],
     ids=lambda command: command.partition(" ")[0],
 )

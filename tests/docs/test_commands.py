@@ -187,7 +187,8 @@ def _make_stage(folder) -> None:
     for line in (
         f"fit survey.csv --codebook codebook.csv {budget} -o release",
         f"fit survey.csv --codebook codebook.csv {budget} -o survey-release",
-        f"fit survey.csv --codebook codebook.csv {budget} -o patients-release --sign key.pem",
+        f"fit survey.csv --codebook codebook.csv {budget} -o patients-release",
+        "sign patients-release --key key.pem",
         "fit cohort.bed --bandwidth 12 --epsilon 8 --delta 1e-6 -o ld-release",
         "ledger init budget.db --dataset patients --epsilon 2 --delta 1e-5",
     ):

@@ -5,6 +5,7 @@ import random
 import click
 
 from hushcov.cli.main import COMMANDS, cli
+from hushcov.cli.options import SettingsOption
 
 _NUMBERS = (
     *("0", "-1", "1", "2", "3", "0.5", "1e-6", "1e-320", "1e400", "nan", "inf", "-inf", "", "x"),
@@ -75,6 +76,8 @@ def _options(rng: random.Random, command: click.Command) -> list[str]:
     for param in command.params:
         if isinstance(param, click.Argument):
             words.append(_value(rng, "file", param))
+            continue
+        if isinstance(param, SettingsOption):
             continue
         if rng.random() > (0.97 if param.required else 0.2) or set(param.opts) & _SLOW:
             continue

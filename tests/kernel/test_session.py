@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from hushcov.kernel.queries import (
     SignedOctaves,
     SignSums,
 )
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
@@ -118,9 +119,21 @@ def test_queries_from_outside_the_kernel_are_refused(monkeypatch):
         lambda: session.count(ForeignCount(1), 0.5, "rows"),
         lambda: reserve.measure(Foreign(4)),
     ):
-        with pytest.raises(PrivacyConditionError, match="a query must be one of"):
+        with pytest.raises(PrivacyConditionError, match="must be the kernel's own"):
             ask()
     assert seen == []
+
+
+class Stealing(CentredRecords):
+    """A view from outside, which would be given the records."""
+
+
+def test_views_from_outside_the_kernel_are_refused():
+    session, taken = session_of(X), []
+    for view in (taken.append, Stealing, partial(Stealing, centre=X[0], reach=X[0])):
+        with pytest.raises(PrivacyConditionError, match="must be the kernel's own"):
+            session.view(view)
+    assert taken == []
 
 
 def test_a_reserve_is_for_as_many_queries_as_were_charged():

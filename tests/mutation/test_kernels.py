@@ -9,10 +9,11 @@ import math
 import numpy as np
 import pytest
 
+from exact_sums import bounded_sums, norm_histogram
 from hushcov.kernel.grids import INSIDE, FeatureGrid
 from hushcov.kernel.records.base import CompleteRecords, GroupedRecords
 from hushcov.kernel.sums import bounded, counts, gram, products, rows
-from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of, unit_means
+from hushcov.kernel.sums.bounded import fourth_sums_of, unit_means
 from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap
 from hushcov.tables.sources import ArrayRecords
 
@@ -130,7 +131,7 @@ def test_cells_edges_norms_and_signs_are_counted():
     both = records.map_sum(counts.norm_counts_of(records, grid, tuple(squares), signs=True))
     assert both[:3].tolist() == np.sign(x).sum(axis=0).tolist()
     assert both[3:].tolist() == np.bincount(expected, minlength=len(squares) + 1).tolist()
-    assert counts.norm_histogram(records, grid, tuple(squares)).tolist() == both[3:].tolist()
+    assert norm_histogram(records, grid, tuple(squares)).tolist() == both[3:].tolist()
 
 
 # Products and bounded rows.

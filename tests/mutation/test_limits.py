@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import HushcovError
+from hushcov.fit.screened.mechanism import finest_half_width
 from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
@@ -30,7 +31,7 @@ from hushcov.kernel.sums import products
 from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
 from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
-from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
+from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap
 from hushcov.ledger import Ledger
 
 ONE, TINY = np.ones(1), 5e-324

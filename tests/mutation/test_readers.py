@@ -181,12 +181,12 @@ def test_what_is_kept_elsewhere(monkeypatch):
             monkeypatch.setattr(compact, "_MOST_KEPT", most)
             kept = keep and (room or most == SIZE)
             records = made(on_device(plain), keep=keep)
-            assert records.zeros_stay == records.keeps_copy == kept
+            assert records.keeps_copy == kept
             assert records.copy.most_bytes == (sys.maxsize if kept else 0)
             assert records.held is records.copy.folder is None
             assert asked == ([("cpu", SIZE)] if keep and most < SIZE else [])
             there = made(on_device(clustered), keep=keep)
-            assert (there.copy.most_bytes, there.held, there.zeros_stay) == (0, None, False)
+            assert (there.copy.most_bytes, there.held) == (0, None)
     view = made(plain)._view()(plain)
     assert (view.copy.most_bytes, view.held) == (0, None)
     begun = Mock()

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from exact_sums import bounded_sums, norm_histogram
 from hushcov.bounds import Bounds
 from hushcov.engines import records as devices
 from hushcov.engines.records import DeviceRecords
@@ -21,7 +22,6 @@ from hushcov.kernel.records.base import (
     grouped_layer,
 )
 from hushcov.kernel.sums import counts
-from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
 from hushcov.kernel.sums.rows import shortening
 from hushcov.paper.plan import ScaledRecords
@@ -55,7 +55,7 @@ def test_numbers_that_are_not_finite_are_refused_by_every_kind_of_sum(wrong, pla
         lambda own: counts.signed_octaves(own, *about),
         lambda own: counts.cell_counts(own, [0], np.zeros(1), np.ones(1), np.zeros(1), 3),
         lambda own: edge_counts(own, [0], np.zeros((1, 1))),
-        lambda own: counts.norm_histogram(own, grid, (1,)),
+        lambda own: norm_histogram(own, grid, (1,)),
         lambda own: bounded_sums(own, grid, 2),
     ):
         with pytest.raises(DataError, match="records must be finite"):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from exact_sums import bounded_sums
 from hushcov.calibration import full_budget
 from hushcov.engines.records import on_processor
 from hushcov.exceptions import (
@@ -48,7 +49,7 @@ from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
 from hushcov.kernel.records.base import CentredRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import add_units, bounded_sums, unit_means
+from hushcov.kernel.sums.bounded import add_units, unit_means
 from hushcov.kernel.sums.counts import cell_counts, edge_counts
 from hushcov.kernel.sums.gram import _check_room
 from hushcov.kernel.sums.products import ProductMap

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from exact_sums import sign_gram
 from hushcov.engines import int16
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
@@ -59,7 +60,7 @@ def test_signs_of_compact_rows_leave_out_what_is_missing(n):
     compact = CompactRecords(records, np.zeros(130), np.full(130, 50.0), np.full(130, 128.0))
     expected = np.sign(np.where(about[1] > 0, x - 0.25, 0.0))
     expected[::3] = 0
-    found = signs.sign_gram(CentredRecords(compact, *about))
+    found = sign_gram(CentredRecords(compact, *about))
     assert np.array_equal(np.triu(found), np.triu(expected.T @ expected))
 
 

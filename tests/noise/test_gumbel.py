@@ -15,7 +15,7 @@ from scipy import stats
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.noise import TAKEN, entropy_source, gumbel_top
 from hushcov.kernel.noise import gumbel as module
-from hushcov.kernel.noise.entropy import LazyUniform, key_stream
+from hushcov.kernel.noise.entropy import LazyUniform
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 RUNS = 7_000
@@ -426,24 +426,6 @@ def test_four_bytes_or_eight_and_items_that_are_taken(count):
     assert (scores[chosen[0]] != TAKEN).all()
     with pytest.raises(ParameterError, match="count"):
         gumbel_top(None, scores, 0.1, 61)
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_words_drawn_a_few_at_a_time_are_those_of_the_key(kind, monkeypatch):
-    """Where the cut is known each thread draws its own; all items are met, the last group's too."""
-    scores = np.random.default_rng(0).integers(0, 10**6, 3 * 2**15 + 77).astype(kind)
-    scores[::101] = TAKEN
-    key, ruler = np.arange(8, dtype=np.uint32), module._Ruler(1e-5, 5, 0.0)
-    monkeypatch.setattr(module, "fresh_key", lambda generator: key)
-    words = key_stream(key, len(scores)).view(np.int64)
-    low, high = ruler.rough_bounds(words, scores)
-    for rank in (0, 500, 60_000):
-        threshold = float(np.sort(high)[rank])
-        found = module._drawn_below(np.random.default_rng(0), scores, ruler, threshold, 9)
-        kept = np.flatnonzero(low <= threshold)
-        np.testing.assert_array_equal(found.indices, 9 + kept)
-        np.testing.assert_array_equal(found.words, words[kept])
-        np.testing.assert_array_equal(found.scores, scores[kept])
 
 
 def test_a_private_source_selects_as_the_law_says_over_several_chunks(monkeypatch):

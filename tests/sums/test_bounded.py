@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from exact_sums import bounded_sums
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums import gram
-from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import ArrayRecords, open_records
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from exact_sums import norm_histogram
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CompleteRecords
@@ -21,7 +22,6 @@ from hushcov.kernel.sums.counts import (
     SMALLEST_EXPONENT,
     cell_counts,
     log2_histogram,
-    norm_histogram,
     signed_octaves,
 )
 from hushcov.tables.sources import ArrayRecords, open_records

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from estimators.settings import skip_search
+from exact_sums import bounded_sums, sign_gram
 from hushcov import Ledger, PrivateSparseCovariance
 from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
-from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import shortened
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.paper.plan import ScaledRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from pyarrow import parquet
 
+from exact_sums import bounded_sums, norm_histogram, sign_gram
 from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
@@ -18,19 +19,18 @@ from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums import rows
 from hushcov.kernel.sums import rows as row_sums
-from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import (
     cell_counts,
     log2_histogram,
     norm_counts_of,
-    norm_histogram,
     sign_sums,
     signed_octaves,
 )
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import sum_together
-from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums
+from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram_and_sums
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 

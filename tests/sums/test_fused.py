@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 
+from exact_sums import bounded_sums, sign_gram
+from hushcov.engines import device
+from hushcov.fit.screened.mechanism import finest_half_width
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.kernel.sums.products import ProductMap, finest_half_width
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import Centring, shortening, sum_together
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from statistics_helpers import mostly_slow
 
@@ -110,7 +111,7 @@ def check_same(n, d, device, *, gaps):
 
 @pytest.mark.parametrize(("kept", "gaps"), mostly_slow(product((True, False), (True, False)), 0, 3))
 def test_compact_rows_on_a_device_have_the_same_sums(kept, gaps, monkeypatch):
-    monkeypatch.setattr(compact, "_device_keeps", lambda records: kept)
+    monkeypatch.setattr(device, "keeps", lambda records, most: kept)
     for n, d in ((333, 7), (1, 1)):
         check_same(n, d, "cpu", gaps=gaps)
 

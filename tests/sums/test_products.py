@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.fit.screened.mechanism import finest_half_width
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums import products
-from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap, finest_half_width
+from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
 from hushcov.tables.sources import ArrayRecords
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, 8.0, -8.0, 1.0, -1.0, 1e308, -1e308, 7.99]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from exact_sums import sign_gram
 from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError
 from hushcov.kernel.queries import PairSigns
@@ -18,12 +19,7 @@ from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.scores import TILT_UNIT
 from hushcov.kernel.sums import rows, signs
 from hushcov.kernel.sums.gram import pair_sums
-from hushcov.kernel.sums.signs import (
-    PackedSigns,
-    candidate_sign_sums,
-    sign_gram,
-    sign_gram_and_sums,
-)
+from hushcov.kernel.sums.signs import PackedSigns, candidate_sign_sums, sign_gram_and_sums
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
@@ -154,8 +150,8 @@ def test_a_zero_taken_for_a_sign_is_noticed(monkeypatch):
     X = table(600, 4, 0.01)
     right = signs._finish
 
-    def careless(positive, nonzero, used, d, full, sums):
-        right(positive, nonzero, used, d, full, sums)
+    def careless(positive, nonzero, d, full, sums):
+        right(positive, nonzero, d, full, sums)
         full[:] = True
 
     monkeypatch.setattr(signs, "_finish", careless)

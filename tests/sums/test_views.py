@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from exact_sums import bounded_sums
 from hushcov.bounds import check_bounds
 from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import CentredRecords, ClippedRecords, CompleteRecords
-from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import cell_counts, count_complete, signed_octaves
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper.plan import ScaledRecords

@@ -21,16 +21,15 @@ import pytest
 from dask.callbacks import Callback
 from pyarrow import csv, ipc, parquet
 
+from exact_sums import bounded_sums, sign_gram
 from hushcov import GaussianCovariance
 from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, CountedRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.paper.plan import ScaledRecords
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from exact_sums import bounded_sums, norm_histogram, sign_gram
 from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
@@ -18,11 +19,10 @@ from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums import rows as row_sums
-from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
-from hushcov.kernel.sums.counts import norm_histogram, sign_sums, signed_octaves
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
+from hushcov.kernel.sums.counts import sign_sums, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.paper.plan import ScaledRecords
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from exact_sums import norm_histogram
 from hushcov.fit.adaptive import mechanism as adaptive
 from hushcov.fit.adaptive import pairs
 from hushcov.fit.adaptive.pairs import Ladder
@@ -14,7 +15,6 @@ from hushcov.fit.preparation import HALF_WIDTH, WIDEST
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.sums.counts import norm_histogram
 from hushcov_lab.audit.attack import promised
 from hushcov_lab.audit.run import attacks_on, run_attack
 from statistics_helpers import FALSE_ALARM, short_and_long

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from exact_sums import sign_gram
 from hushcov.exceptions import ParameterError
 from hushcov.fit.screened import mechanism as screened
 from hushcov.fit.screened.mechanism import RADIUS, sum_sigma
@@ -17,7 +18,6 @@ from hushcov.kernel.accounting import ONE_REPLACED, Gaussian, gaussian_epsilon
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import log2_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.audit.attack import Pair, changing_pairs, edge_of_selection
 from hushcov_lab.audit.run import (

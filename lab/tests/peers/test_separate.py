@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exact_sums import norm_histogram
 from fit.settings import inputs_for, small_rows
 from hushcov.exceptions import ParameterError
 from hushcov.fit.gaussian.mechanism import squared_sensitivity
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers.separate import (

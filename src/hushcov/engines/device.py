@@ -6,6 +6,7 @@ on arrays and on tensors, and those of signs are here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from hushcov._arrays import like
 from hushcov.engines.records import device_block_rows
+from hushcov.kernel.records.base import Records, check_finite, layers_of
 from hushcov.kernel.sums import gram, signs
 from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, add_each
 
@@ -63,6 +65,31 @@ def to_host(sums: Tensor) -> Any:
     if not sums.is_cuda:
         return np.asarray(sums.cpu())
     return torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True).copy_(sums).numpy()
+
+
+def keeps(records: Records, most_bytes: int) -> bool:
+    """Return whether the device of records has room for a compact copy: a public number."""
+    size = 2 * records.n_records * records.n_features
+    names = [str(layer.device) for layer in layers_of(records) if hasattr(layer, "device")]
+    return size <= most_bytes or has_room(names[0], size)
+
+
+def compact_blocks(records: Records, copy: Any, about: Centring, per_unit: Any) -> Iterator[Any]:
+    """Yield records as integers, which lie features by records; all at once where they are kept."""
+    kept, filled = copy.rows, 0
+    for block in records._blocks() if kept is None else ():
+        complete = check_finite(block, gaps=records.gaps, names=records.feature_names)
+        part = compact(block, about, per_unit, whole=complete)
+        if not copy.most_bytes:
+            yield part.T
+            continue
+        if kept is None:
+            kept = part.new_empty((records.n_features, records.n_rows))
+        kept[:, filled : filled + len(block)] = part
+        filled += len(block)
+    copy.rows = kept  # whole now
+    if kept is not None:
+        yield kept.T
 
 
 def has_room(device: str, size: int) -> bool:

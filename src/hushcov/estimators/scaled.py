@@ -18,8 +18,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import (
-    BUDGET_WORDS,
-    LARGEST_EPSILON,
     check_choice,
     check_integer,
     check_real,
@@ -313,8 +311,6 @@ class ScaledCovariance(PrivateCovariance):
         self.counted_: Counted | None = None
         privacy_unit.check_records(records)
         check_given(self, "epsilon")
-        most = LARGEST_EPSILON
-        check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
         counting = privacy_unit.counting(float(self.epsilon))  # type: ignore[arg-type]
         request = self._request_for(self.n_features_in_, privacy_unit)
         if counting is None:
@@ -371,7 +367,9 @@ class ScaledCovariance(PrivateCovariance):
                 "where means and scales are found. Leave one of them out."
             )
         if transforms is not None:
-            bounds = transforms.bounds(bounds)
+            from hushcov.transforms import mapped_bounds
+
+            bounds = mapped_bounds(transforms, bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
                 raise ParameterError(
                     "transforms must not be 'rank' or 'winsorise' with assume_centered=True or a "

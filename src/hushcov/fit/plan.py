@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import DELTA_WORDS, check_real
 from hushcov._words import counted, number
 from hushcov.bounds import Bounds
 from hushcov.exceptions import (
@@ -157,7 +156,6 @@ _LEAST_FOUND, _FEWEST_FOUND = 0.5, 8
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
-_DELTA = f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none."
 
 
 @dataclass(frozen=True)
@@ -201,10 +199,6 @@ class Request:
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
     drop_nulls: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.pure:
-            check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
 
     @property
     def found_before(self) -> str:
@@ -261,6 +255,7 @@ class Request:
         if located:
             from hushcov.fit.quantiles import Quantiles
             from hushcov.kernel.transforms import Transforms
+            from hushcov.transforms import score_bounds
 
             columns = Transforms((None,) * d) if maps is None else maps
             quantiles = Quantiles(
@@ -274,7 +269,7 @@ class Request:
             )
             found.append(quantiles)
             total = inputs.changed(before=math.hypot(cost, quantiles.cost().mu)).largest_mu()
-            bounds = bounds if maps is None else maps.score_bounds(bounds)
+            bounds = bounds if maps is None else score_bounds(maps, bounds)
         preparation = Preparation(
             n,
             d,

@@ -44,7 +44,7 @@ from hushcov.kernel.sums.gram import (
     unit_bounded_gram,
     unit_norm_histogram,
 )
-from hushcov.kernel.sums.products import ProductMap, finest_half_width
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import RowSums
 from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 from hushcov.kernel.sums.statistics import RecordMap, Statistics

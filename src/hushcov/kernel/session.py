@@ -38,8 +38,8 @@ from hushcov.kernel.queries import (
 from hushcov.kernel.sums.rows import sum_together
 
 if TYPE_CHECKING:
+    from hushcov.kernel.records.base import View
     from hushcov.kernel.records.units import Units
-    from hushcov.kernel.views import RowView
 
 # The mu of a charge is a double, beside exact integers: budgets have room for more than this.
 _ROUNDED = 1 + Fraction(1, 2**50)
@@ -207,8 +207,9 @@ class Session:
 
     # Records.
 
-    def view(self, view: RowView) -> Session:
+    def view(self, view: View) -> Session:
         """Return a session on records that are mapped row by row; it has the same budget."""
+        _check_own(getattr(view, "func", view))  # the class of a partial one
         return self._over(view(self._records))
 
     def bounded(self, most_rows: int) -> Session:
@@ -314,7 +315,7 @@ class Session:
 
     def count(self, query: LaplaceQuery, epsilon: float, name: str) -> Noisy:
         """Charge counts of records or of units, and return them with Laplace noise."""
-        _check_query(query)
+        _check_own(type(query))
         self._state.budget.fixed(Pure(epsilon), name)
         distance = query.distance(self.relation)
         scale = math.ceil(distance / epsilon)
@@ -333,7 +334,7 @@ class Session:
         Places that were selected before are left out. Where the budget has no clock for
         selections, it is one of the events that were certified beside it.
         """
-        _check_query(query)
+        _check_own(type(query))
         budget, eta = self._state.budget, self.selection_range(query, rate)
         if budget.late:
             budget.select(eta, count, name)
@@ -364,7 +365,7 @@ class Session:
         self, query: Query, mu: float, name: str | None, deviations: tuple[int, ...] | None
     ) -> tuple[int, ...]:
         """Spend the mu of a query, and return its noise, which is enough for that."""
-        _check_query(query)
+        _check_own(type(query))
         self._state.budget.gaussian(mu, name)
         used = query.deviations(mu, self.relation) if deviations is None else deviations
         _check_loss(query.loss(used, self.relation), Fraction(mu) ** 2)
@@ -417,7 +418,7 @@ class Reserve:
 
     def measure(self, query: Query) -> Noisy:
         """Return the integers of a query with the noise, as long as that was paid for."""
-        _check_query(query)
+        _check_own(type(query))
         loss = query.loss((self.deviation,), self.session.relation)
         _check_loss(loss, self.left)
         self.left -= loss
@@ -425,11 +426,11 @@ class Reserve:
         return Noisy(noisy, (self.deviation,), query.unit)
 
 
-def _check_query(query: object) -> None:
-    """Refuse queries that are not the kernel's own: one test attacks every class that is."""
-    if type(query).__module__ != Query.__module__:
+def _check_own(kind: Any) -> None:
+    """Refuse queries and views that are not the kernel's own: tests attack every one that is."""
+    if not str(kind.__module__).startswith("hushcov.kernel."):
         raise PrivacyConditionError(
-            f"a query must be one of {Query.__module__}, got a {type(query).__name__}: how far "
+            f"queries and views must be the kernel's own, got a {kind.__name__}: how far "
             "neighbours differ in it was not tested. Nothing was charged for it."
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,6 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray, like
-from hushcov.bounds import LARGEST_BOUND, Bounds, check_bounds
 from hushcov.kernel.records.base import Records, RemappedRecords
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
@@ -96,26 +94,6 @@ class Transforms:
         every = known[: len(self) - len(self.squares)] + [known[i] for i in self.squares]
         pairs = zip(self.columns, every, strict=True)
         return tuple(f"{own.name}({name})" if own else str(name) for own, name in pairs)
-
-    def bounds(self, bounds: Bounds | None) -> Bounds | None:
-        """Return public bounds of the columns under public maps."""
-        if bounds is None:
-            return None
-        ends = np.stack([bounds.lows, bounds.highs], axis=1)
-        ends = np.concatenate([ends, ends[list(self.squares)]])
-        for own, pair in zip(self.columns, ends, strict=True):
-            pair[:] = pair if own is None else own.mapped(pair.copy(), np)
-            if own is not None and own.name == SQUARE:
-                most = pair.max()
-                pair[:] = 0.0, most if most <= LARGEST_BOUND else math.inf
-        return check_bounds(ends, len(self))
-
-    def score_bounds(self, bounds: Bounds | None) -> Bounds | None:
-        """Return these bounds with those of normal scores in their place."""
-        ranked = np.array([own is not None and own.name == RANK for own in self.columns])
-        low, high = (-math.inf, math.inf) if bounds is None else (bounds.lows, bounds.highs)
-        ends = np.where(ranked, -LARGEST_SCORE, low), np.where(ranked, LARGEST_SCORE, high)
-        return check_bounds(np.stack(ends, axis=1), len(self))
 
     @property
     def as_they_are(self) -> tuple[int, ...]:

@@ -6,47 +6,29 @@ one property test shows that a changed record changes no other row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from hushcov._arrays import FloatArray
-from hushcov.kernel.records.base import CentredRecords, CompleteRecords, Records
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, View
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import RANK, Transform, Transforms
 
 
-@dataclass(frozen=True, eq=False)
-class RowView:
-    """A way to map rows one by one, with its public arguments."""
-
-    kind: Any
-    arguments: tuple[Any, ...] = ()
-
-    def __call__(self, records: Records) -> Records:
-        """Return the records seen through the view."""
-        made: Records = self.kind(records, *self.arguments)
-        return made
-
-
-def complete() -> RowView:
+def complete() -> View:
     """Make every record zeros that misses a value."""
-    return RowView(CompleteRecords)
+    return CompleteRecords
 
 
-def centred(centre: FloatArray, reach: FloatArray) -> RowView:
+def centred(centre: FloatArray, reach: FloatArray) -> View:
     """Take a centre off the features, and clip them to their reach about it."""
-    return RowView(CentredRecords, (centre, reach))
+    return partial(CentredRecords, centre=centre, reach=reach)
 
 
-def compact(centre: FloatArray, reach: FloatArray, scale: FloatArray) -> RowView:
+def compact(centre: FloatArray, reach: FloatArray, scale: FloatArray) -> View:
     """Round the features to 1/512 of their scales about a centre; later sums are faster."""
-    return RowView(CompactRecords, (centre, reach, scale))
+    return partial(CompactRecords, centre=centre, reach=reach, scale=scale)
 
 
-def transformed(transforms: Transforms) -> RowView:
+def transformed(transforms: Transforms) -> View:
     """Map each column by its transform."""
-    return RowView(_transformed, (transforms,))
-
-
-def _transformed(records: Records, transforms: Transforms) -> Records:
-    return transforms.view(records)
+    return transforms.view

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from exact_sums import norm_histogram
 from fit.adaptive.settings import blocks, dense, drawn, fit, one_factor
 from fit.adaptive.tape import others, replayed
 from hushcov.fit.adaptive import mechanism as adaptive
@@ -13,7 +14,6 @@ from hushcov.fit.norms import choose_norm, squared_norms
 from hushcov.fit.preparation import HALF_WIDTH, WIDEST
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.session import unwrap
-from hushcov.kernel.sums.counts import norm_histogram
 
 CASES = {"sparse": (blocks, 80), "factors": (one_factor, 40), "dense": (dense, 30)}
 N, EPSILON = 8_000, 2.0

@@ -39,8 +39,8 @@ from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import BoundedSums, NormCounts, SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.bounded import bounded_sums
-from hushcov.kernel.sums.counts import log2_histogram, norm_histogram, signed_octaves
+from hushcov.kernel.sums.bounded import bounded_sums_of
+from hushcov.kernel.sums.counts import log2_histogram, norm_counts_of, signed_octaves
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.audit.attack import (
     DELTA,
@@ -214,7 +214,8 @@ def _centre(name: str) -> tuple[Attack, ...]:
     sigma = smallest_sigma(4 * bound**2, mu)
 
     def exact(rows: FloatArray) -> IntArray:
-        return bounded_sums(ArrayRecords(rows), grid, bound)
+        records = ArrayRecords(rows)
+        return records.map_sum(bounded_sums_of(records, grid, bound))
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
         session = Session(ArrayRecords(rows), full_budget(50.0, 0.09, private=False), entropy)
@@ -231,7 +232,8 @@ def _norms(name: str) -> tuple[Attack, ...]:
     sigma, mu = _noise(2)
 
     def exact(rows: FloatArray) -> IntArray:
-        return norm_histogram(ArrayRecords(rows), grid, edges)
+        records = ArrayRecords(rows)
+        return records.map_sum(norm_counts_of(records, grid, edges))
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
         session = Session(ArrayRecords(rows), full_budget(10.0, 0.09, private=False), entropy)
@@ -482,7 +484,8 @@ class _Exact:
     def __init__(self, parameters: SeparateParameters, rows: FloatArray) -> None:
         grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
         edges = separate.squared_edges(parameters.norm_bound)
-        self.counts = norm_histogram(ArrayRecords(rows), grid, edges)
+        records = ArrayRecords(rows)
+        self.counts = records.map_sum(norm_counts_of(records, grid, edges))
 
         @remembered
         def sums(choice: SeparateChoice) -> tuple[IntArray, IntArray | None, separate.MatrixNoise]:

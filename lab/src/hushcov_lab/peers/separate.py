@@ -28,7 +28,7 @@ from hushcov.kernel.noise import LARGEST_SIGMA, rounded_normal
 from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.counts import norm_histogram
+from hushcov.kernel.sums.counts import norm_counts_of
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
@@ -406,7 +406,7 @@ def release_separate(
     choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
     if parameters.histogram_sigma is not None:
         edges = squared_edges(parameters.norm_bound)
-        counts = norm_histogram(records, grid, edges)  # proof: step 5
+        counts = records.map_sum(norm_counts_of(records, grid, edges))  # proof: step 5
         sigma = parameters.histogram_sigma
         noisy_counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
         choice = choose(parameters, noisy_counts)  # proof: step 7

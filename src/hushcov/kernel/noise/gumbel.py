@@ -25,16 +25,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, share_out, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.noise.entropy import (
-    GROUP,
-    Key,
-    LazyUniform,
-    fill_groups,
-    fresh_key,
-    has_keys,
-    random_words,
-    room_for,
-)
+from hushcov.kernel.noise.entropy import LazyUniform, random_words, room_for
 
 #: The score of an item that is no candidate.
 TAKEN = -1
@@ -43,8 +34,6 @@ _LARGEST_RATE = 1e100  # rate * score is far from overflow
 _CHUNK, _LARGEST_CHUNK = 2**20, 2**22  # items drawn at a time, more where there are many threads
 _A_THREAD = 2**18
 _PART = 2**15  # items for which a thread pays
-_CHUNKS = 8  # drawn at a time where it is known about which are kept
-_NEAR_GROUPS = 256  # of words that stay in the cache
 
 # log(E) of the kernel differs from that of the middle of the cell by less than 2^-42, apart from
 # the cell's width: |log E| < 46 at 64 bits, and the library's log and log1p are trusted to a
@@ -201,14 +190,8 @@ def _select(
     buffer = np.empty(room_for(min(chunk, len(scores))), dtype=np.uint64)
     start = stop = 0
     while stop < len(scores):
-        start, known = stop, threshold < math.inf and has_keys(generator)
-        part = scores[start : start + (_CHUNKS * chunk if known else chunk)]
+        start, part = stop, scores[stop : stop + chunk]
         stop = start + len(part)
-        if known:
-            pool.append(_drawn_below(generator, part, ruler, threshold, start))
-            if sum(map(len, pool)) >= 2 * count:
-                pool, ruler, threshold = _pruned(pool, count, ruler)
-            continue
         words = random_words(generator, len(part), buffer).view(np.int64)
         guess = _guess_cut(words, part, ruler, count) if threshold == math.inf else threshold
         kept, certain = ruler.find_below(words, part, guess)
@@ -226,29 +209,6 @@ def _select(
         generator, finalists.where(undecided), rate, count - int(inside.sum())
     )
     return finalists.indices[inside]
-
-
-def _drawn_below(
-    generator: np.random.Generator,
-    scores: npt.NDArray[Any],
-    ruler: _Ruler,
-    threshold: float,
-    first: int,
-) -> _Items:
-    """Draw words for items, and keep those whose keys may be up to a threshold.
-
-    The words are those of a fresh key, and each thread makes its own, a few at a time: they stay in
-    its cache. `first` is the index of the first item.
-    """
-    key, given = fresh_key(generator), (ruler.rate, ruler.reference, ruler.widening, threshold)
-    parts = even_parts(room_for(len(scores)) // GROUP, _PART // GROUP)
-    jobs = [(a, b, key, scores[a * GROUP : b * GROUP], *given) for a, b in parts]
-    found = run_parts(_draw_below, jobs)
-    places = np.concatenate(
-        [a * GROUP + own for (a, _), (own, _) in zip(parts, found, strict=True)]
-    )
-    words = np.concatenate([own for _, own in found])
-    return _Items(first + places, words, scores[places].astype(np.int64))
 
 
 def _guess_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
@@ -419,33 +379,6 @@ def _find_below(
             number += low[item] <= threshold
             certain += high[item] <= threshold
     return found[:number], certain
-
-
-@compiled
-def _draw_below(
-    first: int,
-    last: int,
-    key: Key,
-    scores: npt.NDArray[Any],
-    rate: float,
-    reference: int,
-    widening: float,
-    threshold: float,
-) -> tuple[IntArray, IntArray]:
-    """Make the words of some groups of the stream of a key; find items as `_find_below` does."""
-    words, number = np.empty(_NEAR_GROUPS * GROUP, dtype=np.uint64), 0
-    places, kept = np.empty(len(scores), dtype=np.int64), np.empty(len(scores), dtype=np.int64)
-    for group in range(first, last, _NEAR_GROUPS):
-        stop = min(group + _NEAR_GROUPS, last)
-        fill_groups(group, stop, 0, key, words.view(np.uint32))
-        start = (group - first) * GROUP
-        part = scores[start : (stop - first) * GROUP]
-        own = words[: len(part)].view(np.int64)
-        found, _ = _find_below(own, part, rate, reference, widening, threshold)
-        for each in found:
-            places[number], kept[number] = start + each, own[each]
-            number += 1
-    return places[:number], kept[:number]
 
 
 @compiled

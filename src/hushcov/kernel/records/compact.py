@@ -29,7 +29,6 @@ from hushcov.kernel.records.base import (
     check_about,
     check_finite,
     default_block_rows,
-    layers_of,
     source_of,
 )
 from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, row_parts, rows_near
@@ -109,7 +108,9 @@ class CompactRecords(WrappedRecords):
         allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
         folder = source.scratch if allowed and most < size else None
         if self.on_device:
-            most = size if keep and not elsewhere and _device_keeps(records) else 0
+            from hushcov.engines import device
+
+            most = size if keep and not elsewhere and device.keeps(records, _MOST_KEPT) else 0
         elif folder or elsewhere or not allowed:
             most = 0
         #: Integers that are kept, or put there by the first sum; a worker puts its own here.
@@ -148,7 +149,11 @@ class CompactRecords(WrappedRecords):
 
     def _integers(self, together: int = 1) -> Iterator[Int16Array]:
         if self.on_device:
-            yield from self._on_device()
+            from hushcov.engines import device
+
+            yield from device.compact_blocks(
+                self._records.unfilled(), self.copy, self._about, self._per_unit
+            )
             return
         if self.copy.file is not None:
             yield from _read_back(self.copy.file, self.n_rows, self.n_features)
@@ -193,36 +198,6 @@ class CompactRecords(WrappedRecords):
         other = super().off_device(records)
         other.copy = KeptCopy(0, None)
         return other
-
-    def _on_device(self) -> Iterator[Any]:
-        """Yield the integers on a device, where they lie features by records."""
-        from hushcov.engines import device
-
-        kept, filled = self.copy.rows, 0
-        if kept is None:
-            records = self._records.unfilled()
-            for block in records._blocks():
-                complete = check_finite(block, gaps=records.gaps, names=self.feature_names)
-                part = device.compact(block, self._about, self._per_unit, whole=complete)
-                if not self.copy.most_bytes:
-                    yield part.T
-                    continue
-                if kept is None:
-                    kept = part.new_empty((self.n_features, self.n_rows))
-                kept[:, filled : filled + len(block)] = part
-                filled += len(block)
-            self.copy.rows = kept
-        if kept is not None:
-            yield kept.T
-
-
-def _device_keeps(records: Records) -> bool:
-    """Return whether the device of records has room for a copy: a public number."""
-    from hushcov.engines import device
-
-    size = 2 * records.n_records * records.n_features
-    names = [str(layer.device) for layer in layers_of(records) if hasattr(layer, "device")]
-    return size <= _MOST_KEPT or device.has_room(names[0], size)
 
 
 class KeptCopy:

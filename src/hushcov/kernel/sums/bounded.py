@@ -56,19 +56,12 @@ def _check_norm_bound(norm_bound: object) -> int:
     return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
 
 
-def bounded_sums(records: Records, grid: FeatureGrid, norm_bound: int) -> IntArray:
-    """Return the sum over records of z_i for each feature i, with z as in `bounded_rows`.
-
-    The sums are the same whatever the block size, the order of the records and the machine.
+def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
+    """Return the sums over records of z_i for each feature i, with z as in `bounded_rows`.
 
     Each record is mapped on its own to integers with ||z|| <= norm_bound, whatever its values. So
     replacing one record moves the sums by at most 2 norm_bound in Euclidean norm.
     """
-    return records.map_sum(bounded_sums_of(records, grid, norm_bound))
-
-
-def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
-    """Return the sums of `bounded_sums`, to be read with others."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_rows * grid.half_width > LARGEST_SUM:

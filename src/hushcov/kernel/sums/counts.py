@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like, namespace
-from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid, check_numbers
@@ -187,18 +186,9 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
 
 def count_between(rows: Any, columns: IntArray, edges: FloatArray, total: Any) -> None:
     """Count values between edges."""
-    if isinstance(rows, np.ndarray):
-        _count_between(rows, columns, edges, total)
-        return
-    values = rows[:, columns].T.contiguous()
-    _count(namespace(rows).searchsorted(like(edges, rows), values, side="right").T, total)
-
-
-@compiled
-def _count_between(rows: FloatArray, columns: IntArray, edges: FloatArray, total: IntArray) -> None:
-    for a in range(len(rows)):
-        for i in range(len(columns)):
-            total[i, np.searchsorted(edges[i], rows[a, columns[i]], side="right")] += 1
+    xp, pairs = namespace(rows), zip(like(edges, rows), _columns(rows, columns).T, strict=True)
+    bins = [xp.searchsorted(own, 1 * values, side="right") for own, values in pairs]
+    _count(xp.stack(bins, 1), total)
 
 
 def _octaves(values: Any) -> Any:
@@ -212,25 +202,17 @@ def _octaves(values: Any) -> Any:
 
 def _count(bins: Any, total: Any) -> None:
     """Add how often each bin occurs in each column; those beyond the last one count nowhere."""
-    if isinstance(bins, np.ndarray):
-        _count_rows(bins, total)
-        return
     size, n_bins = total.shape
     first = like(np.arange(size) * (n_bins + 1), bins)
-    found = namespace(bins).bincount((bins + first).reshape(-1), minlength=size * (n_bins + 1))
+    places = (bins + first).reshape(-1)
+    found = namespace(bins).bincount(places, minlength=size * (n_bins + 1))
     total += found.reshape(size, n_bins + 1)[:, :n_bins]
 
 
-@compiled
-def _count_rows(bins: IntArray, total: IntArray) -> None:
-    for a in range(len(bins)):
-        for i in range(bins.shape[1]):
-            if bins[a, i] < total.shape[1]:
-                total[i, bins[a, i]] += 1
-
-
-def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]) -> IntArray:
-    """Count the records whose squared norm lies between successive edges.
+def norm_counts_of(
+    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
+) -> RowSums:
+    """Count records by squared norm between edges, after the sums of signs if asked for.
 
     With y the record's integers on `grid` and q = ||y||^2, bin j counts the records for which
     exactly j edges are below q: bin 0 has q <= the first edge, the last bin q > the last edge, and
@@ -240,13 +222,6 @@ def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int
     A record adds one to one count, so replacing a record moves the counts by at most sqrt(2) in
     Euclidean norm.
     """
-    return records.map_sum(norm_counts_of(records, grid, squared_edges))
-
-
-def norm_counts_of(
-    records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
-) -> RowSums:
-    """Return the sums of `norm_histogram`, after the sums of signs if asked for."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)

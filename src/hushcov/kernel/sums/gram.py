@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,8 +60,7 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
     grid = record_map.grid
     gram: NDArray[Any]
     if isinstance(grid, IntegerGrid) and grid.wide:
-        wide = _WideGram(grid)
-        gram = wide.joined(records.map_sum(wide))
+        gram = _wide_gram(records, grid)
     elif isinstance(grid, IntegerGrid):
         d = records.n_features
         rows = (np.full(d, grid.multiplier), float(grid.half_width)), np.inf
@@ -73,40 +71,36 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
     return Statistics(gram, records.n_records, record_map)
 
 
-@dataclass(frozen=True)
-class _WideGram:
-    """Sums the products of digits of integers on a wide grid; a block function. Picklable.
+def add_wide(rows: Any, grid: IntegerGrid, total: Any) -> None:
+    """Add the products of digits of integers on a wide grid.
 
     An integer is up to three digits of 15 bits with signs, so the products of digits are those of a
-    grid of `largest_half_width`. Their sums over a block are cut into twice 15 bits and the rest,
-    which is at most the number of records: int64 holds the sums over 2**47 blocks of 2**62 records.
+    grid of `largest_half_width`. Their sums over some rows are cut into twice 15 bits and the rest,
+    which is at most the number of rows: int64 holds 2**47 of them over 2**62 records.
     """
+    xp, base = namespace(rows), 1 << DIGIT_BITS
+    for start in range(0, len(rows), _EXACT_ROWS):
+        near = rows[start : start + _EXACT_ROWS].clip(-grid.radius, grid.radius)
+        near, digits = xp.round(near * grid.multiplier), []
+        for _ in range(grid.n_digits - 1):
+            upper = xp.round(near / base)
+            digits.append(near - upper * base)
+            near = upper
+        both = xp.concatenate([*digits, near], 1)  # digit by digit
+        sums = whole(both.T @ both)
+        total[0] += sums & (base - 1)
+        total[1] += sums >> DIGIT_BITS & (base - 1)
+        total[2] += sums >> 2 * DIGIT_BITS
 
-    grid: IntegerGrid
 
-    def __call__(self, block: Any) -> Any:
-        xp, n, d, base = namespace(block), self.grid.n_digits, block.shape[1], 1 << DIGIT_BITS
-        total: Any = 0
-        for start in range(0, len(block), _EXACT_ROWS) or [0]:
-            rows = block[start : start + _EXACT_ROWS].clip(-self.grid.radius, self.grid.radius)
-            rows, digits = xp.round(rows * self.grid.multiplier), []
-            for _ in range(n - 1):
-                upper = xp.round(rows / base)
-                digits.append(rows - upper * base)
-                rows = upper
-            both = xp.concatenate([*digits, rows], 1)  # digit by digit
-            total = total + xp.asarray(both.T @ both, dtype=xp.int64)
-        total = total.reshape(n, d, n, d)
-        low, middle = total & (base - 1), total >> DIGIT_BITS & (base - 1)
-        return xp.stack([low, middle, total >> 2 * DIGIT_BITS])
-
-    def joined(self, sums: IntArray) -> NDArray[Any]:
-        """Return the Gram matrix of integers from the sums over all blocks."""
-        low, middle, high = sums.astype(object)
-        sums = low + (middle << DIGIT_BITS) + (high << 2 * DIGIT_BITS)
-        places = range(self.grid.n_digits)
-        pairs = ((i, j) for i in places for j in places)
-        return np.asarray(sum(sums[i, :, j] << DIGIT_BITS * (i + j) for i, j in pairs))
+def _wide_gram(records: Records, grid: IntegerGrid) -> NDArray[Any]:
+    """Return the Gram matrix of integers on a wide grid, in Python's integers."""
+    n, d = grid.n_digits, records.n_features
+    found = records.map_sum(RowSums(add_wide, (grid,), (3, n * d, n * d)))
+    low, middle, high = found.astype(object)
+    sums = low + (middle << DIGIT_BITS) + (high << 2 * DIGIT_BITS)
+    parts = ((i, j, sums[i * d : i * d + d, j * d : j * d + d]) for i in range(n) for j in range(n))
+    return np.asarray(sum(part << DIGIT_BITS * (i + j) for i, j, part in parts))
 
 
 def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:

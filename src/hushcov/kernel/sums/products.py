@@ -180,12 +180,6 @@ class ProductMap:
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
 
 
-def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
-    """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
-    root = (LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
-    return max(1, min(at_most, int(root / weight**0.5)))
-
-
 def add_contributions(
     rows: Any,
     grid: Multipliers,

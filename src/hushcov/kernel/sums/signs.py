@@ -90,41 +90,23 @@ class SignTile:
     def finish(self) -> IntArray:
         """Find the cells without zeros; return the sums of signs."""
         sums = np.zeros(self.n_features, dtype=np.int64)
-        _finish(self.positive, self.nonzero, self._used, self.n_features, self.full, sums)
+        self.full = self.full[: -(-self.n_rows // CELL_ROWS)]
+        _finish(self.positive, self.nonzero, self.n_features, self.full, sums)
         return sums
-
-    def take(self) -> SignTile:
-        """Return the bits, without second ones where none is needed; make room for others."""
-        words = self._used * self.full.shape[1] * _CELL
-        full, positive = self.full[: self._used], self.positive[:words]
-        nonzero = positive if full.all() else self.nonzero[:words]
-        taken = SignTile(self.n_features, positive, nonzero, full, self.n_rows)
-        vars(self).update(vars(SignTile.empty(len(self.full) * CELL_ROWS, self.n_features)))
-        return taken
-
-    def clear(self) -> None:
-        """Make room for others."""
-        words = self._used * self.full.shape[1] * _CELL
-        self.positive[:words] = self.nonzero[:words] = 0
-        self.n_rows = 0
 
     def add_products(self, start: int, sums: IntArray) -> None:
         """Add the sums of products of features from `start` on to rows of the upper triangle."""
         strips = -(-(start % _STRIP_ROWS + len(sums)) // _STRIP_ROWS)
         step = min(threads(), strips)
-        planes = self.positive, self.nonzero, self.full[: self._used], self.n_features
+        planes = self.positive, self.nonzero, self.full, self.n_features
         run_parts(_add_products, [(*planes, start, sums, first, step) for first in range(step)])
 
     def add_pairs(self, rows: IntArray, columns: IntArray, sums: IntArray) -> None:
         """Add the sums of products of listed pairs of features, in any order."""
         cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64)
-        planes = self.positive, self.nonzero, self.full[: self._used]
+        planes = self.positive, self.nonzero, self.full
         parts = [*itertools.pairwise(cuts.tolist())]
         run_parts(_add_pairs, [(*planes, rows[a:b], columns[a:b], sums[a:b]) for a, b in parts])
-
-    @property
-    def _used(self) -> int:
-        return -(-self.n_rows // CELL_ROWS)
 
 
 def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]:
@@ -154,11 +136,11 @@ def _pack(
 
 @compiled
 def _finish(
-    positive: WordArray, nonzero: WordArray, used: int, d: int, full: BoolArray, sums: IntArray
+    positive: WordArray, nonzero: WordArray, d: int, full: BoolArray, sums: IntArray
 ) -> None:
     """Find cells without zeros, and add the sums of signs: twice the positive, less the nonzero."""
     cells = full.shape[1]
-    for row in range(used):
+    for row in range(len(full)):
         for cell in range(cells):
             common = _ALL_BITS
             left, at = cell * _WIDTH, (row * cells + cell) * _CELL
@@ -276,13 +258,13 @@ def _add_pairs(
 class PackedSigns:
     """The signs of all records, as bits: one for each, and two where there are zeros.
 
-    The records are read once, here. On a cluster or a device use `sign_gram`. The attribute `sums`
-    has the sums of sgn(x_i) over the records.
+    The records are read once, here. The attribute `sums` has the sums of sgn(x_i) over them. On a
+    cluster or a device use `sign_gram_and_sums`.
 
     Privacy
     -------
     Nothing here is private by itself, and the bits are a copy of what is sensitive in memory; see
-    `sign_gram`.
+    `sign_gram_and_sums`.
     """
 
     def __init__(self, records: Records) -> None:
@@ -294,7 +276,7 @@ class PackedSigns:
         self.sums = records.map_sum(packing)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """Return what `sign_gram` does, without reading a record again."""
+        """Return what `sign_gram_and_sums` does, without reading a record again."""
         stop = self._n_features if stop is None else stop
         sums = np.zeros((stop - start, self._n_features - start), dtype=np.int64)
         for tile in self._tiles:
@@ -302,24 +284,14 @@ class PackedSigns:
         return sums
 
 
-def sign_gram(records: Records, start: int = 0, stop: int | None = None) -> IntArray:
-    """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
-
-    Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
-    below the diagonal may be left out, as zeros.
-
-    Replacing one record moves every entry by at most 2, whatever the values: a product of two signs
-    lies in [-1, 1].
-    """
-    return sign_gram_and_sums(records, start, stop)[0]
-
-
 def sign_gram_and_sums(
     records: Records, start: int = 0, stop: int | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
+    """Return the sums over records of sgn(x_i) sgn(x_j), and those of sgn(x_i); sgn(0) is 0.
 
-    Replacing one record moves every entry and every sum by at most 2.
+    The rows of the matrix are features `start` to `stop` - 1, its columns and the sums are of
+    features from `start` on. Entries below the diagonal may be left out, as zeros. Replacing one
+    record moves every entry and every sum by at most 2.
     """
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
@@ -329,7 +301,7 @@ def sign_gram_and_sums(
 
 
 def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
-    """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of `sign_gram`.
+    """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of products of signs.
 
     Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
     device, there is a pass for each panel of sums.
@@ -355,9 +327,8 @@ def candidate_sign_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
 
-    They are the integers of `sign_gram`, in one reading and with nothing of size n_features^2.
-
-    Replacing one record moves every sum by at most 2.
+    They take one reading and nothing of size n_features^2. Replacing one record moves every sum by
+    at most 2.
     """
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
@@ -393,32 +364,31 @@ class _Tiles(RowSums):
 
     tile_shape: tuple[int, int] = (0, 0)
 
-    def begin(self) -> tuple[SignTile, IntArray]:
-        return SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)
+    def begin(self) -> list[Any]:
+        return [SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)]
 
-    def add(self, block: Any, sums: tuple[SignTile, IntArray]) -> bool:
-        tile, total = sums
+    def add(self, block: Any, sums: list[Any]) -> bool:
         while len(block):
-            fitting = min(len(block), tile.room)
-            if not tile.pack(block[:fitting], self.ready):
+            fitting = min(len(block), sums[0].room)
+            if not sums[0].pack(block[:fitting], self.ready):
                 return False
-            if not tile.room:
-                self.kernel(tile, tile.finish(), *self.arguments, total)
+            if not sums[0].room:
+                self.total(sums)
+                sums[0] = SignTile.empty(*self.tile_shape)
             block = block[fitting:]
         return True
 
-    def total(self, sums: tuple[SignTile, IntArray]) -> IntArray:
+    def total(self, sums: list[Any]) -> IntArray:
         tile, total = sums
         if tile.n_rows:
             self.kernel(tile, tile.finish(), *self.arguments, total)
-        return total
+        return np.asarray(total)
 
 
 def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:
     """Add the sums of signs as a first row, and those of products of features start..stop-1."""
     total[0] += signs[start:]
     tile.add_products(start, total[1:])
-    tile.clear()
 
 
 def add_pairs(
@@ -427,10 +397,10 @@ def add_pairs(
     """Add the sums of products of listed pairs, and after them those of signs."""
     tile.add_pairs(rows, columns, total[: len(rows)])
     total[len(rows) :] += signs
-    tile.clear()
 
 
 def keep_tile(tile: SignTile, signs: IntArray, tiles: list[SignTile], total: IntArray) -> None:
     """Add the sums of signs, and keep the tile in this process."""
     total += signs
-    tiles.append(tile.take())
+    tile.nonzero = tile.positive if tile.full.all() else tile.nonzero
+    tiles.append(tile)
