@@ -19,7 +19,6 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, is_tensor
-from hushcov._files import os_errors
 from hushcov._validation import check_integer, listed, shown
 from hushcov.exceptions import (
     DataError,
@@ -382,6 +381,8 @@ def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
 
 def map_npy(path: Path) -> NDArray[Any]:
     """Map the array in a `.npy` file into memory, after checking its header."""
+    from hushcov._files import os_errors
+
     try:
         with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
             shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
