@@ -2,12 +2,13 @@
 
 import math
 
+from hushcov.calibration import full_budget
 from hushcov.kernel.accounting import UNSPENT, Budget
 
 
 def ample(mu: float | None = None) -> Budget:
     """Certify a budget for steps of a test; without a mu, they will not use it up."""
-    return Budget(10.0, 0.09, mu=mu)
+    return full_budget(10.0, 0.09) if mu is None else Budget(10.0, 0.09, mu=mu)
 
 
 def spent(budget: Budget) -> dict[str, float]:

@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 66_634,
+    "lines of source": 66_407,
     "modules": 227,
-    "lines of the core": 46_753,
+    "lines of the core": 46_490,
     "modules of the core": 162,
-    "private helpers used once": 525,
+    "private helpers used once": 520,
     "class names used twice": 0,
-    "docstrings that begin with What, The same, Whose or That": 14,
+    "docstrings that begin with What, The same, Whose or That": 2,
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 83_464,
-    "lines of tests": 54_593,
+    "lines of tests": 53_029,
 }
 
 

@@ -38,6 +38,8 @@ def os_errors(path: Path, verb: str, answer: type[HushcovError]) -> Iterator[Non
     except HushcovError:
         raise
     except OSError as error:
+        if verb == "read" and isinstance(error, FileNotFoundError):
+            raise_alone(answer(f"{path} does not exist: check the path."))
         reason = error.strerror or type(error).__name__
         cure = "Check the path, its permissions and the disk."
         raise_alone(answer(f"{path} cannot be {verb}: {reason}. {cure}"))

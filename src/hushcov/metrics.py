@@ -1,4 +1,4 @@
-"""How far an estimate is from the truth; both may be dense or sparse."""
+"""Distances of an estimate from the truth; both may be dense or sparse."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_width_that_is_found(run, data):
         (("--bandwidth", 2, "--candidate-pairs", "pairs.csv"), "must not be given both"),
         (("--bandwidth", -1), "--bandwidth must be an integer at least 0"),
         (("--bandwidth", 1.5), "whole number"),
-        (("--candidate-pairs", "none.csv"), "none.csv cannot be read: No such file"),
+        (("--candidate-pairs", "none.csv"), "none.csv does not exist: check the path."),
         (("--candidate-pairs", "wrong.csv"), "did you mean 'v1', 'v2'"),
         (("--bandwidth", "up-to:x"), "whole number"),
         (("--bandwidth", "up-to:2", "--mechanism", "gaussian"), "leave mechanism out to find"),

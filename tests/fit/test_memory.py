@@ -102,12 +102,6 @@ def test_what_the_client_of_a_cluster_takes_is_predicted(tmp_path):
             assert least + 8 * d * d < peak < predicted < 1.5 * peak
 
 
-def test_a_client_holds_neither_blocks_nor_copies():
-    for mechanism in ("gaussian", "screened", "adaptive"):
-        few, many = (fit_memory(mechanism, n, 2_000, elsewhere=True) for n in (10**3, 10**9))
-        assert few == many < fit_memory(mechanism, 10**7, 2_000) + registry._CLIENT
-
-
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_memory_grows_with_the_square_of_features_and_not_with_records(mechanism):
     small, large = (fit_memory(mechanism, 10**6, d) for d in (50_000, 100_000))

@@ -11,7 +11,7 @@ from hushcov.fit.comparison import smallest_error
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.fit.gaussian.plan import predict_gaussian
 from hushcov.fit.mechanism import REFERENCE_MODELS
-from hushcov.fit.reference import dense_norms, reference, sparse_norms
+from hushcov.fit.reference import reference
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
@@ -84,37 +84,6 @@ def test_the_search_starts_from_what_is_known():
 
 
 # References, on which errors are drawn.
-
-
-@pytest.mark.parametrize(
-    ("model", "n_blocks"), [("block", 6), ("banded", 1), ("random", None), ("diagonal", 30)]
-)
-def test_roots_of_references_are_made_block_by_block(model, n_blocks):
-    ref = reference(model, 30, 5, 30)
-    np.testing.assert_allclose(ref.root @ ref.root, ref.matrix, atol=1e-14)
-    assert n_blocks in (None, len(ref.blocks))
-    inside = np.zeros_like(ref.matrix)
-    for at in ref.blocks:
-        inside[at, at] = 1
-    assert not np.any(ref.matrix[inside == 0])
-
-
-def test_norms_of_several_matrices_at_once():
-    """Entries of one place add up."""
-    generator, (n, size) = np.random.default_rng(0), (3, 12)
-    rows, columns = np.triu_indices(size)
-    values = generator.normal(size=(n, len(rows)))
-    which = np.repeat(np.arange(n), len(rows))
-    entries = which, np.tile(rows, n), np.tile(columns, n), values.ravel()
-    more = np.array([2]), np.array([0]), np.array([11]), np.array([5.0])
-    joined = [np.append(*each) for each in zip(entries, more, strict=True)]
-    matrices = np.zeros((n, size, size))
-    matrices[:, rows, columns] = values
-    matrices[2, 0, 11] += 5.0
-    matrices += np.triu(matrices, 1).transpose(0, 2, 1)
-    expected = [np.linalg.norm(each, 2) for each in matrices]
-    assert sparse_norms(joined, n, size) == pytest.approx(expected)
-    assert dense_norms(matrices) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("model", REFERENCE_MODELS)

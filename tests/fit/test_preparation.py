@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from fractions import Fraction
 
@@ -14,13 +13,11 @@ from scipy import stats
 
 from budgets import ample, squared
 from fit.settings import seeded
-from hushcov import PrivateSparseCovariance
 from hushcov.calibration import full_budget
-from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit import norms
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import (
-    WIDEST,
     Preparation,
     centre_sums,
     choose_norm,
@@ -29,24 +26,17 @@ from hushcov.fit.preparation import (
     release_centre,
     release_tails,
 )
-from hushcov.fit.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
-from hushcov.kernel.accounting import smallest_sigma
-from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.fit.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session, unwrap
-from hushcov.kernel.sums.bounded import fourth_sums_of
-from hushcov.kernel.sums.counts import log2_histogram
 from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
-from statistics_helpers import FALSE_ALARM, chi_square_p_value
+from statistics_helpers import FALSE_ALARM
 
 N, D = 20_000, 8
 MU = 0.24
-
-
-def fourths(records, *public):
-    return records.map_sum(fourth_sums_of(records, *public))
 
 
 def rows(seed=0, n=N, d=D):
@@ -91,40 +81,6 @@ def test_norms_that_are_not_seen_count_as_those_of_normal_records():
     assert 0.2 < many < 1  # noise is as large as the matrix
     lost = [bound.lost[0] for bound in bounds]
     assert 0.01 < lost[0] < 0.2 < lost[1] <= 0.5
-
-
-def test_intervals_of_few_records_of_two_features_cover():
-    """0.18 of them did where the bound was a root mean square; false alarms are below 1e-6."""
-    covered, root = 0, np.linalg.cholesky(np.array([[1.0, 0.5], [0.5, 1.0]]))
-    for seed in range(40):
-        X = np.random.default_rng(seed).standard_normal((2_000, 2)) @ root.T
-        budget = {"epsilon": 0.3, "delta": 1e-6, "on_hopeless": "warn", "random_state": seed}
-        with pytest.warns(SeededNoiseWarning):
-            (found,) = PrivateSparseCovariance(**budget).fit(X).pairs().itertuples()
-        covered += found.correlation_lower <= 0.5 <= found.correlation_upper
-    assert covered >= stats.binom.ppf(FALSE_ALARM, 40, 0.85)
-
-
-def test_no_record_moves_the_sums_of_tails_by_more_than_root_two_bounds():
-    grid = FeatureGrid(np.ones(D), WIDEST, 2**15 - 1)
-    bound, largest = 1500, 0.0
-    for seed in range(50):
-        rng = np.random.default_rng(seed)
-        one, other = np.zeros((2, 5, D))
-        one[2] = rng.normal(size=D) * 10.0 ** rng.integers(-3, 12)
-        other[2, rng.integers(D)] = 10.0 ** rng.integers(-3, 12)
-        sums = (fourths(ArrayRecords(each), grid, 30, bound) for each in (one, other))
-        largest = max(largest, float(np.linalg.norm(np.subtract(*sums))))
-    assert 1.2 * bound < largest <= math.sqrt(2) * bound  # 1 would not do, so 2 bounds are not 1
-
-
-def test_fourth_powers_are_exact_below_the_bound():
-    grid = FeatureGrid(np.ones(D), WIDEST, 2**15 - 1)
-    X = rows(n=300)
-    integers = np.rint(X * (2**15 - 1) / WIDEST).astype(object)
-    exact = [sum(int(value) ** 4 // 2**20 for value in column) for column in integers.T]
-    sums = fourths(ArrayRecords(X), grid, 20, 2**24)
-    assert sums.tolist() == exact
 
 
 def test_what_is_taken_stays_within_the_pool_and_is_charged():
@@ -199,16 +155,6 @@ def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
     assert parameters.cost().mu == mu
 
 
-def test_a_sigma_that_is_too_small_is_refused():
-    parameters = scale_parameters(100, 50, TENTH)
-    with pytest.raises(PrivacyConditionError, match="sigma must"):
-        dataclasses.replace(parameters, sigma=parameters.sigma - 1)
-    assert (
-        dataclasses.replace(parameters, sigma=parameters.sigma + 1).cost().mu
-        == parameters.cost().mu
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -238,39 +184,7 @@ def test_records_of_another_size_are_refused(shape):
 # The law of the noise
 
 
-def noise_p_value(noise, sigma):
-    reach = math.ceil(6 * sigma)
-    edges = np.arange(-reach, reach) + 0.5
-    probabilities = np.diff(stats.norm.cdf(edges / sigma), prepend=0, append=1)
-    return chi_square_p_value(
-        np.bincount(np.searchsorted(edges, noise), minlength=len(edges) + 1), probabilities
-    )
-
-
-def test_every_count_has_rounded_normal_noise():
-    """False-alarm rate 1e-6; a tenth too much or too little is noticed; counts are unrelated."""
-    X = np.random.default_rng(0).standard_normal((500, 400)) * np.arange(400)
-    released, sigma = scales_of(X, mu=2.0), smallest_sigma(800, 2.0)
-    noise = (released.noisy_counts - log2_histogram(ArrayRecords(X))).ravel()
-    assert noise_p_value(noise, sigma) > FALSE_ALARM
-    for factor in (0.9, 1.1):
-        assert noise_p_value(noise, factor * sigma) < FALSE_ALARM
-    for lag in (1, 2, 130):
-        products = noise[lag:] * noise[:-lag] / sigma**2
-        assert 2 * stats.norm.sf(abs(products.sum()) / math.sqrt(len(products))) > FALSE_ALARM / 3
-
-
 # Scales are a function of the noisy counts
-
-
-def test_scales_are_computed_from_noisy_counts_alone():
-    X = np.random.default_rng(1).standard_normal((2000, 30))
-    released = scales_of(X)
-    scale, uncertain = estimate_scales(
-        released.noisy_counts, 2000, scale_parameters(2000, 30, TENTH).sigma
-    )
-    np.testing.assert_array_equal(scale, released.scale)
-    np.testing.assert_array_equal(uncertain, released.uncertain)
 
 
 # Accuracy

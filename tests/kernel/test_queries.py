@@ -91,7 +91,11 @@ def examples(kind, together):
     choices = [given(each.name, together) for each in fields(kind)]
     made = [kind(*values) for values in itertools.product(*choices)]
     found = [each for each in made if possible(each)]
-    assert found, f"{kind.__name__} needs examples: give it a class method of this name"
+    names = [each.name for each in fields(kind)]
+    assert found, (
+        f"{kind.__name__} cannot be attacked without values for its fields {names}: add them to "
+        "`given`, or give it a class method `examples(n_features, most_rows)` that returns queries."
+    )
     return found
 
 
@@ -189,14 +193,14 @@ def reached(query, neighbours):
     if isinstance(query, LaplaceQuery):
         stated = query.distance(neighbours)
         most = max(int(np.abs(moved).sum()) for moved in farthest(query, neighbours))
-        assert most <= stated, query
+        assert most <= stated, f"neighbours are further apart than is stated by {query}"
         return most / stated
     deviations = query.deviations(MU, neighbours)
     # A unit of several records is charged as many times as much.
     stated = query.loss(deviations, neighbours) * neighbours.most_rows**2
     assert stated <= Fraction(MU * neighbours.most_rows) ** 2
     most = max(in_deviations(query, each, deviations) for each in farthest(query, neighbours))
-    assert most <= stated, query
+    assert most <= stated, f"neighbours are further apart than is stated by {query}"
     return float(most / stated) ** 0.5
 
 
@@ -204,7 +208,7 @@ def reached(query, neighbours):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, neighbours):
     found = [reached(query, neighbours) for query in tried(kind, neighbours)]
-    assert not found or max(found) >= 0.5
+    assert not found or max(found) >= 0.5, f"no neighbours are half as far apart as {kind} states"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -16,8 +16,6 @@ from hushcov.postprocess import (
     project_psd,
     released_correlations,
     symmetric_sparse,
-    upper_pairs,
-    values_at,
 )
 
 PAIRS = np.array([3, 0, 2]), np.array([1, 4, 4])
@@ -40,15 +38,6 @@ def test_what_is_stored(both):
     assert np.array_equal(stored.toarray(), dense)
     assert stored.nnz == 2 * len(VALUES) + len(DIAGONAL)  # zeros, too
     assert stored.indices.dtype == np.int32
-
-
-def test_the_same_pairs_and_values(both):
-    (rows, columns, values), from_dense = (upper_pairs(each) for each in both)
-    for one, other in zip((rows, columns, values), from_dense, strict=True):
-        assert np.array_equal(one, other)
-    assert list(zip(rows, columns, values, strict=True)) == [(1, 3, -0.7), (2, 4, 0.25)]
-    for each in both:
-        assert np.array_equal(values_at(each, rows, columns), values)
 
 
 def test_products_with_factors(both):

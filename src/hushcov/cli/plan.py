@@ -491,17 +491,23 @@ def _mechanism_table(row: Row) -> Table:
 
 
 def _records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
-    """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
-    table = output.plain_table(gap=0)  # all columns fit in a terminal of 80
+    """Tabulate typical errors by n, and those of the best on each model where there is room."""
+    out, whole = output.console(), _columns(rows, mechanisms, COMPARED_MODELS)
+    width = out.measure(whole, options=out.options.update_width(10**6)).maximum
+    return whole if width <= out.width else _columns(rows, mechanisms, ())
+
+
+def _columns(rows: Sequence[Row], mechanisms: Sequence[str], models: Sequence[str]) -> Table:
+    table = output.plain_table(gap=0)
     # Names over several lines, so that their columns are narrow.
     names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
     _add_columns(table, "records", *(name.replace("-", "-\n") for name in names))
-    _add_columns(table, *(f"best:\n{model}" for model in COMPARED_MODELS), _FINDS)
+    _add_columns(table, *(f"best:\n{model}" for model in models), _FINDS)
     for row in rows:
         best = row.found.best if row.found.forecasts else None
         typical = (_typical(row, row.found.find(name)) for name in mechanisms)
-        models = (_error(best.predicted_error[m]) if best else "-" for m in COMPARED_MODELS)
-        table.add_row(count(row.inputs.n_records), *typical, *models, _limit(best))
+        errors = (_error(best.predicted_error[m]) if best else "-" for m in models)
+        table.add_row(count(row.inputs.n_records), *typical, *errors, _limit(best))
     return table
 
 

@@ -105,7 +105,7 @@ class CandidateParameters(AdaptiveParameters):
 
     @property
     def partners(self) -> float:
-        """How many candidates a feature is in, on average."""
+        """Number of candidates that a feature is in, on average."""
         return 2 * self.candidates.n_pairs / self.inputs.n_features
 
     @property
@@ -115,7 +115,7 @@ class CandidateParameters(AdaptiveParameters):
 
     @property
     def mu(self) -> float:
-        """About what steps before leave."""
+        """Budget that earlier steps leave, about."""
         return self.inputs.largest_mu(selects=self.selects)
 
     @property
@@ -178,7 +178,7 @@ class Taper:
 
 @dataclass(frozen=True)
 class Choice:
-    """What becomes of released pairs, with estimated norms of noise and of what is lost.
+    """The use of released pairs, with estimated norms of their noise and of the signal lost.
 
     Norms are in units of the scales; `row` is the noise of a row in variances of a pair.
     """
@@ -191,7 +191,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Lags:
-    """What was released of a band, by how many columns two features are apart."""
+    """Released values of a band, by how many columns two features are apart."""
 
     energy: FloatArray  # mean squares less those of noise and sampling
     mean: FloatArray  # squares of means, less the same of these
@@ -199,7 +199,7 @@ class Lags:
 
     @classmethod
     def of(cls, values: PairValues, deviation: float, width: int) -> Lags:
-        """Of all lags from 1 to the width."""
+        """Summarise all lags from 1 to the width."""
         lags = values.columns - values.rows
         counts = np.maximum(1, np.bincount(lags, minlength=width + 1)[1:])
         squares = np.bincount(lags, values.pairs**2, minlength=width + 1)[1:] / counts
@@ -211,7 +211,7 @@ class Lags:
         return cls(squares - deviation**2, one_sign, peak[1:])
 
     def lost(self, weights: FloatArray) -> float:
-        """About the norm of what weights take off: of any sign, of one sign, or in one place."""
+        """Approximate the norm of the signal that weights take off."""
         rest = 1 - weights
         energy = max(0.0, float(rest**2 @ self.energy))
         alone = float((rest * self.peak).max(initial=0.0))
@@ -219,7 +219,7 @@ class Lags:
 
 
 def band_norm(row: float, n_features: int) -> float:
-    """About the norm of noise of deviation 1 whose rows have squares that add up to `row`.
+    """Approximate the norm of noise of deviation 1 whose rows have squares that add up to `row`.
 
     Twice the root of a row, and what the worst of many places adds to it; measured.
     """
@@ -274,7 +274,7 @@ def best_threshold(pairs: FloatArray, deviation: float) -> tuple[float, float]:
 
 
 def choose(values: PairValues, deviation: float, n_features: int, width: int | None) -> Choice:
-    """What becomes of the values of a band, or of other pairs where there is no width."""
+    """Choose the use of the values of a band, or of other pairs where there is no width."""
     row = OWN + 2 * len(values.pairs) / n_features
     threshold, ratio = best_threshold(values.pairs, deviation)
     cleaned = OWN + (row - OWN) * ratio
@@ -305,7 +305,7 @@ def dense(values: PairValues, deviation: float) -> bool:
 
 
 def hidden_norm(values: PairValues, deviation: float, n_features: int) -> float:
-    """About the norm of what there is in values beside noise: of any sign, or of one sign."""
+    """Approximate the norm of the signal in values: of any sign, or of one sign."""
     number = max(1, len(values.pairs))
     partners = 2 * number / n_features
     energy = float((values.pairs**2).sum()) / number - deviation**2
@@ -345,7 +345,7 @@ def predict_candidates(parameters: CandidateParameters) -> Forecast:
 
 @lru_cache(maxsize=1024)
 def _errors(inputs: ReleaseInputs, number: float, row: int, time: float) -> dict[str, float]:
-    """Where so many pairs are released, and a row has so many entries."""
+    """Predict errors where so many pairs are released, and a row has so many entries."""
     d, n = inputs.n_features, inputs.n_sampled
     noise = value_noise(round(number), inputs, math.sqrt(time))
     noise *= band_norm(OWN + 2 * number / d, d)
@@ -524,7 +524,7 @@ def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Releas
 
 
 def _choice(run: _CandidateRun, values: PairValues) -> Choice:
-    """What becomes of the values: all are kept, or tapered, or those above a threshold."""
+    """Choose whether all values are kept, or tapered, or those above a threshold."""
     deviation = run.deviation(values)
     if run.ladder is not None:
         kept = np.count_nonzero(np.abs(values.pairs) > RULES.kept_pair * deviation)
@@ -538,7 +538,7 @@ def _choice(run: _CandidateRun, values: PairValues) -> Choice:
 
 
 def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Structure:
-    """What was found, with its error: noise, sampling, and what was taken off."""
+    """Return the structure with its error: noise, sampling, and the signal that was taken off."""
     weights = np.where(np.abs(values.pairs) > choice.threshold, 1.0, 0.0)
     if choice.taper is not None:
         weights = choice.taper.weights(values.columns - values.rows)
@@ -565,7 +565,7 @@ def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Struct
 
 
 def _why(run: _CandidateRun, values: PairValues, choice: Choice) -> str:
-    """What was looked at and what is kept of it, in a sentence."""
+    """Say in a sentence which pairs were released and which are kept."""
     known, rest = f"only {run.parameters.candidates.words} were looked at", "all of them are kept"
     if run.ladder is not None:
         return (
@@ -670,7 +670,7 @@ class KnownCandidates(Mechanism):
         return PlannedCandidates(self, parameters, expected, sparse, level, universal)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """What all candidates take is counted apart, by their number."""
+        """Return the bytes of a dense output; those of candidates are counted by their number."""
         return 0 if sparse else DENSE_BYTES * n_features**2
 
 

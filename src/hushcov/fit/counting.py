@@ -1,4 +1,4 @@
-"""How many records there are, where that is not public; and how many of a unit are summed.
+"""The number of records, where that is not public, and the number of a unit that are summed.
 
 It is the first thing that is released. All else is planned for the released number, with what is
 left of the budget.
@@ -152,7 +152,7 @@ class Counted:
 
 
 def release_most_rows(session: Session, epsilon: float) -> int:
-    """How many records of a unit to sum, at most: the larger, the more of them units have.
+    """Release how many records of a unit to sum, at most: the larger, the more of them units have.
 
     Privacy
     -------

@@ -108,7 +108,7 @@ RULES = LocationRules()
 
 @dataclass(frozen=True)
 class LookUnits:
-    """How many columns a look counts in which way: by octave, again finer, by cell, or both."""
+    """Numbers of columns that a look counts by octave, again finer, by cell, or in both ways."""
 
     octaves: int = 0
     refined: int = 0
@@ -238,7 +238,7 @@ class Location:
 
 
 class Way(Enum):
-    """How a column is looked at next."""
+    """The way in which a column is counted next."""
 
     OCTAVES = auto()
     REFINED = auto()  # octaves about a centre found in cells

@@ -164,7 +164,7 @@ def _shrink(band: FloatArray, least: float) -> None:
 
 
 def _needed(window: FloatArray, least: float) -> float:
-    """About the smallest amount on the diagonal that makes a window definite; not below it."""
+    """Return about the smallest amount on the diagonal that makes a window definite; not less."""
     if definite(window, -least):
         return 0.0
     low, high = 0.0, _RULES.smallest

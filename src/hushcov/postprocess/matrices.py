@@ -194,7 +194,7 @@ def released_correlations(covariance: Matrix) -> Matrix:
 
 
 def is_noise(correlation: FloatArray) -> BoolArray:
-    """Where a released correlation is beyond 1, or there is none: noise drowns the truth there."""
+    """Return where a released correlation is beyond 1 or missing, which noise alone causes."""
     return ~(np.abs(correlation) <= 1 + _ROUNDING)
 
 

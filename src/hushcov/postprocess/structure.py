@@ -343,7 +343,7 @@ class Candidate:
 
     @property
     def error(self) -> float:
-        """About the norm of the error: both parts have directions of their own."""
+        """Norm of the error, about: both parts have directions of their own."""
         return math.hypot(self.noise, self.hidden)
 
 
@@ -453,7 +453,7 @@ def beside(matrix: FloatArray, taken: Matrix, total: float) -> LeftOut:
 
 
 def signal_norm(left: LeftOut, deviation: float) -> float:
-    """About the norm of the signal in entries that were left out, 0 where they look like noise.
+    """Approximate the norm of the signal in entries that were left out; 0 if they look like noise.
 
     `deviation` is that of their noise.
     """

@@ -1,4 +1,4 @@
-"""How much lies beyond a bound, read off noisy counts, and how far off an estimate is for it.
+"""Estimates of what lies beyond a bound, from noisy counts, and of the error of a release.
 
 A generalized Pareto tail is fitted to the last counts, and everything is averaged over the fits
 that are about as good. So what the counts do not tell is part of the answer's deviation.

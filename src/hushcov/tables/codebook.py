@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray
+from hushcov._files import os_errors
 from hushcov._validation import check_choice, check_real, listed, meant, repeated, shown
 from hushcov.bounds import refuse_name
 from hushcov.exceptions import (
@@ -437,16 +438,16 @@ def read_codebook(path: str | Path) -> Codebook:
     always are, as "-99|999", and `thousands` what separates thousands, as comma. Other columns of
     the file are not read.
     """
+    path = Path(path)
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        with (
+            os_errors(path, "read", RecordsFileError),
+            path.open(encoding="utf-8-sig", newline="") as file,
+        ):
             reader = csv.DictReader(file, skipinitialspace=True)
             header = [str(name).strip() for name in reader.fieldnames or ()]
             reader.fieldnames = header
             rows = list(reader)
-    except FileNotFoundError:
-        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
-    except OSError as error:
-        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
     except (UnicodeError, csv.Error):
         raise_alone(ParameterError(f"{path} must be a CSV file in UTF-8: save it as one."))
     missing = [name for name in HEADER if name not in header]

@@ -381,13 +381,13 @@ def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
 
 def map_npy(path: Path) -> NDArray[Any]:
     """Map the array in a `.npy` file into memory, after checking its header."""
+    from hushcov._files import os_errors
+
     try:
-        with path.open("rb") as file:
+        with os_errors(path, "read", RecordsFileError), path.open("rb") as file:
             shape, _, dtype = _NPY_HEADER_READERS[npy.read_magic(file)](file)
-    except FileNotFoundError:
-        raise_alone(RecordsFileError(f"{path} does not exist: check the path."))
-    except OSError as error:
-        raise_alone(RecordsFileError(f"{path} cannot be read: {error.strerror}."))
+    except RecordsFileError:
+        raise
     except Exception:  # numpy's header parser lets errors of many types through
         raise_alone(
             DataError(

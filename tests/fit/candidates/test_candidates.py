@@ -221,11 +221,6 @@ def test_what_cannot_be_is_refused_before_a_record_is_read(options, words):
         PrivateSparseCovariance(**BUDGET | options)._fit_plan(N, D)
 
 
-def test_a_row_norm_is_refused_with_candidates():
-    with pytest.raises(ParameterError, match="which are for sums of all pairs"):
-        GaussianCovariance(**BUDGET, row_norm=2.0, bandwidth=2)._fit_plan(N, D)
-
-
 def test_parameters_need_candidates_that_fit():
     inputs = ReleaseInputs(100, 5, 2, 1.0, 1e-6)
     with pytest.raises(ParameterError, match="pass bandwidth or"):

@@ -3,108 +3,25 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fit.screened.settings import parameters_of, released, seeded
-from hushcov.exceptions import CapacityError, DataError, ForeignError, PrivacyConditionError
+from fit.screened.settings import parameters_of, released
+from hushcov.exceptions import DataError
 from hushcov.fit.screened import mechanism as values
 from hushcov.fit.screened.mechanism import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
-    ScreenedParameters,
-    release_screened,
     sum_sigma,
 )
 from hushcov.kernel import session
-from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian
+from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import TAKEN, Entropy
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.products import ProductMap
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords
-from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value
-
-
-class Draws:
-    """Stands in for the two samplers, and keeps what they were asked for."""
-
-    def __init__(self, monkeypatch):
-        self.selections, self.sigmas, self.maps = [], [], []
-        monkeypatch.setattr(session, "gumbel_top", self.gumbel_top)
-        monkeypatch.setattr(session, "rounded_normal", self.rounded_normal)
-        monkeypatch.setattr(values, "ProductMap", self.product_map)
-
-    def gumbel_top(self, generator, scores, rate, count):
-        left = np.flatnonzero(scores != TAKEN)
-        self.selections.append((len(left), rate, count))
-        return left[:count]
-
-    def rounded_normal(self, generator, sigma, size):
-        self.sigmas.append((sigma, size))
-        return np.zeros(size, dtype=np.int64)
-
-    def product_map(self, **numbers):
-        self.maps.append(ProductMap(**numbers))
-        return self.maps[-1]
-
-
-class NoBits:
-    """A generator that refuses: whatever the samplers do not draw is not drawn at all."""
-
-    def __getattr__(self, name):
-        raise AssertionError(name)
-
-
-@pytest.mark.parametrize("n_levels", [0, 1, 3])
-def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
-    """Every draw has its event, no event is for less than its draw, and nothing else is drawn."""
-    parameters = parameters_of(200, 12, 3, n_levels=n_levels, before=0.05, epsilon=2.0)
-    X = np.random.default_rng(1).standard_normal((200, 12))
-    draws = Draws(monkeypatch)
-    release = release_screened(
-        certified(X, parameters, Entropy(NoBits(), private=False)), np.ones(12), parameters
-    )
-    events = list(release.guarantee.events)
-    left = 66
-    for (candidates, rate, count), event in zip(draws.selections, events, strict=False):
-        assert candidates == left
-        assert isinstance(event, BoundedRange)
-        assert event.count == count
-        assert Fraction(event.eta) >= 4 * Fraction(rate)
-        left -= count
-    n_pairs = 66 if n_levels == 0 else 66 - left
-    bound = draws.maps[-1]
-    square = 4 * bound.norm_bound**2 + bound.factor_range**2 + bound.size_range**2
-    assert len(draws.selections) == n_levels
-    [(sigma, size)], [event] = draws.sigmas, events[n_levels:]
-    assert isinstance(event, Gaussian)
-    assert size == n_pairs + 12 + 2
-    assert Fraction(event.mu) ** 2 * sigma**2 >= square
-
-
-def test_nothing_is_read_before_the_certificate(monkeypatch):
-    class Unread(Records):
-        n_records, n_features = 200, 12
-
-        def _blocks(self):
-            raise AssertionError("read")
-
-    def refuse(parameters, *, private):
-        raise PrivacyConditionError("no")
-
-    parameters = parameters_of(200, 12, 3)
-    with pytest.raises(ForeignError, match="AssertionError"):
-        release_screened(certified(Unread(), parameters, seeded(0)), np.ones(12), parameters)
-    monkeypatch.setattr(ScreenedParameters, "budget", refuse)
-    with pytest.raises(PrivacyConditionError):
-        certified(Unread(), parameters, seeded(0))
-
 
 # The law of the noise
 
@@ -163,23 +80,6 @@ def test_released_values_have_the_law_of_the_noise():
     assert law_p_values(shifted, sigma)["mean of each"] < FALSE_ALARM
 
 
-def test_the_stated_noise_is_that_of_the_released_values():
-    """False-alarm rate 1e-6; a statement that is wrong by 15 % is noticed."""
-    X = np.random.default_rng(3).standard_normal((2_000, 12))
-    parameters = parameters_of(2_000, 12, 12, epsilon=5.0, n_levels=0, norm_factor=0.7)
-    releases = [released(X, parameters, seed=seed) for seed in range(100)]
-    values = np.array([release.covariance() for release in releases])
-    off, diagonal = np.mean([release.noise_sd for release in releases], axis=0)
-    rows, columns = np.triu_indices(12, 1)
-    for entries, stated in ((values[:, rows, columns], off), (values.diagonal(0, 1, 2), diagonal)):
-        square = entries.var(axis=0, ddof=1).sum() * 99
-        chi_square = stats.chi2(99 * entries.shape[1])
-        for factor, right in ((1.0, True), (0.85, False), (1.15, False)):
-            statistic = square / (factor * stated) ** 2
-            p_value = 2 * min(chi_square.cdf(statistic), chi_square.sf(statistic))
-            assert (p_value > FALSE_ALARM) == right
-
-
 # Any data, any size
 
 
@@ -190,18 +90,6 @@ def test_the_stated_noise_is_that_of_the_released_values():
 def test_records_of_another_size_are_refused(shape):
     with pytest.raises(DataError, match="as declared"):
         released(np.ones(shape), parameters_of(50, 6, 2))
-
-
-def test_more_records_than_sums_can_hold_are_refused_unread():
-    class Endless(Records):
-        n_records, n_features = 2**33 + 1, 6
-
-        def _blocks(self):
-            raise AssertionError("read")
-
-    parameters = parameters_of(2**33 + 1, 6, 2)
-    with pytest.raises(CapacityError, match="n_records"):
-        released(Endless(), parameters)
 
 
 # Accuracy of the assembled estimate, against errors stated beforehand.

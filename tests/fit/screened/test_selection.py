@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from exact_sums import sign_gram
-from fit.screened.settings import DESIGN, inputs_of, parameters_of, seeded
+from fit.screened.settings import parameters_of, seeded
 from hushcov.candidates import Candidates
-from hushcov.fit.gaussian.mechanism import RADIUS
-from hushcov.fit.screened import mechanism
 from hushcov.fit.screened.mechanism import (
     ScreenLevel,
     release_screened,
-    screened_parameters,
     select_pairs,
-    squared_sum_sensitivity,
 )
-from hushcov.kernel.accounting import ONE_REPLACED
-from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns
 from hushcov.tables.sources import ArrayRecords
 from sessions import certified, unlimited
@@ -197,105 +187,8 @@ def test_no_pairs_and_all_pairs_use_no_data_and_no_noise(d, k, pairs):
 # Neighbouring datasets through the maps of certified parameters, in integers.
 
 
-SCALE = np.array([1.0, 1e-100, 3.0, 0.0, 1e100, 0.5])
 # Zeros, the two clips, what lies beyond them, and everything else a double can be.
-coordinates = (
-    st.sampled_from([0.0, -0.0, 5e-324, 1.5, -1.5, 8.0, -8.0, 8.1, 1e-99, 1e101, 1e308, -1e308])
-    | st.floats(-10, 10)
-    | st.floats(allow_nan=False, allow_infinity=False)
-)
-
-
-@st.composite
-def neighbours(draw):
-    """Two tables that differ in one record, and a scale for each feature."""
-    shape = draw(st.tuples(st.integers(1, 4), st.integers(1, 6)))
-    first = draw(hnp.arrays(np.float64, shape, elements=coordinates))
-    second = first.copy()
-    row = draw(st.integers(0, shape[0] - 1))
-    second[row] = draw(hnp.arrays(np.float64, shape[1], elements=coordinates))
-    scale = draw(st.sampled_from([np.ones(6), SCALE]))[: shape[1]]
-    return ArrayRecords(first), ArrayRecords(second), scale
-
-
-@functools.cache
-def all_pairs_of(d, factor):
-    return parameters_of(10, d, d, n_levels=0, norm_factor=factor)
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    tables=neighbours(),
-    factor=st.sampled_from([0.05, 1.0, 4.0, 1e3]),
-    bound=st.none() | st.integers(1, 2**26),
-    keep=st.integers(0, 15),
-)
-def test_sums(tables, factor, bound, keep):
-    """For the bounds of parameters, and for any other."""
-    first, second, scale = tables
-    d = len(scale)
-    parameters = all_pairs_of(d, factor)
-    bound = parameters.norm_bound if bound is None else bound
-    pairs = list(itertools.combinations(range(d), 2))[:keep]
-    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-    products = mechanism.product_map(grid, rows, columns, bound)
-    moved = products.sum(first) - products.sum(second)
-    assert sum(int(number) ** 2 for number in moved) <= squared_sum_sensitivity(bound, ONE_REPLACED)
-    counts = products.norm_histogram(first) - products.norm_histogram(second)
-    assert int((counts**2).sum()) in (0, 2)
-
-
-@pytest.mark.parametrize("d", [1, 2, 6])
-@pytest.mark.parametrize("factor", [0.05, 1.0, 4.0])
-def test_records_at_the_corners(d, factor):
-    """All replacements of one corner of the clip by another, at the bound and one beside it."""
-    parameters = all_pairs_of(d, factor)
-    rows, columns = np.triu_indices(d, 1)
-    grid = FeatureGrid(np.ones(d), RADIUS, parameters.half_width)
-    corners = [np.zeros(d), np.full(d, 1.0), np.full(d, 8.0), np.full(d, -1e308)]
-    corners.append(np.where(np.arange(d) % 2, 8.0, -8.0))
-    corners.append(np.where(np.arange(d) % 2, 0.0, 1e308))
-    for bound in (parameters.norm_bound - 1, parameters.norm_bound, parameters.norm_bound + 1):
-        products = mechanism.product_map(grid, rows, columns, bound)
-        sums = [products.sum(ArrayRecords(corner[None, :])) for corner in corners]
-        for first, second in itertools.combinations(sums, 2):
-            moved = sum(int(number) ** 2 for number in first - second)
-            assert moved <= squared_sum_sensitivity(bound, ONE_REPLACED)
-
-
-@pytest.mark.parametrize("tilt", [0, 300, -1023, 1023])
-def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
-    """Whatever the tilts are; and nearly as much, at the worst records."""
-    d, largest = 5, 0
-    screen = PairSigns(d, (tilt,) * d)
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
-        other[1:] = one[1:]
-        scores = [np.abs(screen.exact(ArrayRecords(X)).astype(int)) for X in (one, other)]
-        largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
-    most = screen.score_distance(ONE_REPLACED)
-    assert 0.4 * most < largest <= most
-
-
-def test_centred_signs_are_the_sums_that_they_say():
-    rng = np.random.default_rng(3)
-    X = (rng.random((500, 6)) < 0.1) - 0.05
-    tilt = tuple(int(t) for t in np.rint(1024 * np.sign(X).mean(axis=0)))
-    m = np.array(tilt) / 1024
-    centred = (np.sign(X) - m) / (1 + np.abs(m))
-    exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
-    scores = np.abs(PairSigns(6, tilt).exact(ArrayRecords(X)))
-    np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
-    plain = np.abs(PairSigns(6).exact(ArrayRecords(X)))
-    assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves
-
-
 # Screening inside candidates that are known: the same scores, picks and noise, of them alone.
-
-
-TILT = (0, 300, -1023, 1023, 7, -512)
 
 
 def every_pair(d):
@@ -306,36 +199,6 @@ def told(parameters, candidates):
     return dataclasses.replace(
         parameters, inputs=dataclasses.replace(parameters.inputs, candidates=candidates)
     )
-
-
-def every_tilt(d):
-    return [None, TILT[:d]]
-
-
-@st.composite
-def lists_of_pairs(draw, d):
-    every = list(itertools.combinations(range(d), 2))
-    kept = draw(st.lists(st.sampled_from(every), unique=True)) if every else []
-    rows, columns = np.array(kept, dtype=np.int64).reshape(-1, 2).T
-    return Candidates.of_pairs(d, rows, columns)
-
-
-@settings(deadline=None, max_examples=40)
-@given(tables=neighbours(), data=st.data())
-def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
-    """For any records, scales and candidates, in integers: no tolerance is involved."""
-    first, second, scale = tables
-    d = len(scale)
-    candidates = data.draw(lists_of_pairs(d))
-    rows, columns = candidates.pairs
-    for tilt in every_tilt(d):
-        whole = np.zeros((d, d), dtype=np.int64)
-        whole[np.triu_indices(d, 1)] = np.abs(PairSigns(d, tilt).exact(first))
-        screen = PairSigns(d, tilt, candidates.pairs)
-        found = np.abs(screen.exact(first))
-        np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(np.abs(screen.exact(second)) - found)
-        assert moved.max(initial=0) <= screen.score_distance(ONE_REPLACED)
 
 
 def test_candidates_that_are_all_pairs_change_no_bit():
@@ -368,19 +231,3 @@ def test_the_law_of_a_selection_among_candidates():
     faster = tuple(ScreenLevel(each.size, 3 * each.rate) for each in levels)
     other = told(with_levels(16, faster), band)
     assert p_value(draw(X, other, 500), law) < FALSE_ALARM
-
-
-def test_all_candidates_use_no_data_and_no_noise():
-    class Untouchable:
-        def __getattr__(self, name):
-            raise AssertionError(name)
-
-    band = Candidates.band(9, 2)
-    inputs = dataclasses.replace(inputs_of(50, 9, 5), candidates=band)
-    parameters = screened_parameters(inputs, DESIGN)
-    assert parameters.levels == ()
-    assert parameters.n_pairs == band.n_pairs == 15
-    found = select_pairs(Untouchable(), parameters)
-    np.testing.assert_array_equal(found, band.pairs)
-    none = dataclasses.replace(inputs, candidates=Candidates.band(9, 0), row_sparsity=1)
-    assert screened_parameters(none, DESIGN).n_pairs == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -142,12 +142,13 @@ _AUTO = Contender(
     PlotStyle(BLUE, "o", width=2.6),
     chooses=True,
 )
-# Mechanisms in the order of the registry take these, and after the last the first again.
+# Mechanisms in the order of the registry take these, and after the last the first with dashes.
 _COLOURS = (
     *(VERMILION, ORANGE, PURPLE, GREEN, "#CC6677", "#999933", "#332288", "#117733"),
     *("#661100", "#44AA99"),
 )
-_LOOKS = (PlotStyle(SKY, "*", (0, (4, 2)), 1.6), *map(PlotStyle, _COLOURS, "s^DvHPXhpd"))
+_LOOKS = [PlotStyle(SKY, "*", (0, (4, 2)), 1.6), *map(PlotStyle, _COLOURS, "s^DvHPXhpd")]
+_LOOKS += [replace(look, line="dashed") for look in _LOOKS]
 # Mechanisms that are measured with other options than their usual ones, and under which names.
 _VARIANTS = {
     SEPARATE: (

@@ -102,7 +102,7 @@ class GaussianParameters:
 
     @property
     def part(self) -> str:
-        """What is released, in words."""
+        """Description of the released values."""
         d = self.inputs.n_features
         return f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})"
 

@@ -46,7 +46,7 @@ NAME = "screened"
 
 @dataclass(frozen=True)
 class ScreenedDesign:
-    """What an optimiser may choose freely: every value gives a private mechanism.
+    """The numbers that an optimiser may choose freely: every value gives a private mechanism.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def possible_pairs(inputs: ReleaseInputs) -> int:
 
 
 def level_sizes(inputs: ReleaseInputs, design: ScreenedDesign) -> tuple[int, ...]:
-    """How many pairs each level selects; empty when every pair is released anyway."""
+    """Return how many pairs each level selects; empty if every pair is released anyway."""
     candidates, possible = candidate_pairs(inputs), possible_pairs(inputs)
     total = max(possible, 1, round(design.selection_factor * possible))
     if possible == 0 or design.n_levels == 0 or total >= candidates:
@@ -115,7 +115,7 @@ def level_sizes(inputs: ReleaseInputs, design: ScreenedDesign) -> tuple[int, ...
 
 
 def level_shares(sizes: tuple[int, ...], design: ScreenedDesign) -> tuple[float, ...]:
-    """How the levels divide the screen's zCDP: rho_ell is proportional to s_ell / noise_ell^2."""
+    """Divide the screen's zCDP among levels: rho_ell is proportional to s_ell / noise_ell^2."""
     costs = [size * design.noise_ratio ** (-2 * ell) for ell, size in enumerate(sizes)]
     return tuple(cost / sum(costs) for cost in costs)
 
@@ -166,7 +166,7 @@ class ScreenedParameters:
         return self.scoring.score_distance(self.inputs.neighbours)  # proof: step 1
 
     def tilted(self, tilt: tuple[int, ...]) -> ScreenedParameters:
-        """The same screen on centred signs, at no higher cost: rates follow the sensitivity."""
+        """Return this screen on centred signs, at no higher cost: rates follow the sensitivity."""
         found = replace(self, tilt=tilt)
         ratio = self.score_sensitivity / found.score_sensitivity * WITHIN
         levels = tuple(replace(level, rate=level.rate * ratio) for level in self.levels)
@@ -193,7 +193,7 @@ class ScreenedParameters:
 
     @property
     def part(self) -> str:
-        """What the values are, in words."""
+        """Description of the released values."""
         d = self.inputs.n_features
         return f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
 
@@ -308,7 +308,7 @@ def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
 
 
 def usual_of_units(neighbours: Neighbours) -> float:
-    """About how much longer what a unit adds is than what a record adds.
+    """Approximate the norm of the contribution of a unit over that of a record.
 
     It is the root of their number for independent records, and their number for alike ones.
     """
@@ -430,7 +430,7 @@ def product_map(
     rows_per_unit: int = 1,
     means: IntArray | None = None,
 ) -> ProductMap:
-    """What each record, or each unit, contributes to the sums, bounded in norm."""
+    """Return the contribution of each record, or each unit, to the sums; its norm is bounded."""
     factor_range, size_range = ranges(norm_bound)  # proof: step 5
     d, unit = grid.n_features, integers_per_square(grid.half_width)
     return ProductMap(
@@ -519,7 +519,7 @@ _LAST = 1 - _FIRST - 2 * _NORMS
 
 
 def sum_movement(neighbours: Neighbours) -> float:
-    """About how far one record moves the sums of products, over the bound on norms."""
+    """Approximate how far one record moves the sums of products, over the bound on norms."""
     return neighbours.moved(replaced=_REPLACED, removed=_REMOVED)
 
 
@@ -529,7 +529,7 @@ def root_square(n_pairs: int, n_features: int) -> float:
 
 
 def mean_products(pairs: FloatArray, diagonal: FloatArray, products: ProductMap) -> IntArray:
-    """About the mean products of a record, from released values: units are shorter without."""
+    """Approximate the mean products of a record from released values; units are shorter without."""
     unit = integers_per_square(products.grid.half_width)
     pairs = np.clip(pairs, -_LARGEST_MEAN, _LARGEST_MEAN)
     diagonal = np.clip(diagonal, 0.0, _LARGEST_MEAN)
