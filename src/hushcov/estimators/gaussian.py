@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.base import SummedCovariance
+from hushcov.estimators.base import SummedCovariance, name_features
 from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
@@ -134,7 +134,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             record_map, n_records = statistics.record_map, statistics.n_records
             request = replace(self._request(statistics.n_features), drop_nulls=False)
             inputs, stages = request.divide(n_records, statistics.n_features)
-            self._name_features(statistics)
+            name_features(self, statistics.n_features, record_map.feature_names)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
             scale = self._scale_of(record_map)
             mechanism, level = self._threshold()

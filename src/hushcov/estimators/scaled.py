@@ -265,16 +265,14 @@ class ScaledCovariance(PrivateCovariance):
         """
         with self._fresh(X):
             self._check_ledger()
-            check_parameters(self)
             identifiers, word = None, RECORD
-            if unit is not None:
+            if unit is not None or sample_weight is not None:
                 from hushcov.tables.units import split_columns
 
-                X, identifiers, word = split_columns(X, unit)
-            elif sample_weight is not None:
-                from hushcov.tables.units import split_columns
-
-                X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
+                if unit is not None:
+                    X, identifiers, word = split_columns(X, unit)
+                else:
+                    X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
             opened = self._opened(X, PrivacyUnit.checked(self, word, identifiers, sample_weight))
             with paid_count(self):
                 plan = self._plan_opened(opened)
@@ -475,8 +473,7 @@ class ScaledCovariance(PrivateCovariance):
         if self._has_candidates:
             from hushcov.candidates import read_candidates
 
-            names = list(map(str, getattr(self, "feature_names_in_", ())))
-            named = names if len(names) == d else None  # others are those of an earlier fit
+            named = self._names if len(self._names or ()) == d else None  # or of an earlier fit
             candidates = read_candidates(
                 d, bandwidth=self._width, candidate_pairs=self.candidate_pairs, names=named
             )
