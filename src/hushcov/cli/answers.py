@@ -12,14 +12,7 @@ from numpy.linalg import LinAlgError
 from rich.console import Console
 
 from hushcov.cli.options import Function
-from hushcov.cli.output import (
-    clean,
-    console,
-    heading,
-    paragraph,
-    show,
-    warning,
-)
+from hushcov.cli.output import clean, console, heading, paragraph, show, warning
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.release import Release
 from hushcov.release.files import read_release

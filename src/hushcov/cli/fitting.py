@@ -21,14 +21,7 @@ from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, PrivacyUnit, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
-from hushcov.fit import (
-    Caution,
-    Comparison,
-    Families,
-    compare,
-    default_mechanism,
-    forecast_families,
-)
+from hushcov.fit import Caution, Comparison, Families, compare, default_mechanism, forecast_families
 from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee

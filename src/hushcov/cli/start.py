@@ -42,13 +42,7 @@ from hushcov.cli.prompts import (
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
 from hushcov.ledger import Ledger
-from hushcov.promise import (
-    PRIORS,
-    guess_words,
-    highest_posterior,
-    in_percent,
-    odds_of,
-)
+from hushcov.promise import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords

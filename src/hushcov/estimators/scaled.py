@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import (
-    check_choice,
-    check_integer,
-    check_real,
-    shown,
-)
+from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
