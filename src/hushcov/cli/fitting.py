@@ -238,7 +238,8 @@ class Job:
             unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         needed, reading = self._memory()
         files = f": {memory(needed)} for the fit and {memory(reading)} for reading the files"
-        files = files if reading else " in this process, beside its workers" * self._elsewhere
+        elsewhere = are_elsewhere(self.source.records)
+        files = files if reading else " in this process, beside its workers" * elsewhere
         first = f"about {memory(COMPILING)} more the first time, when code is compiled"
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
@@ -335,22 +336,14 @@ class Job:
     def _memory(self) -> tuple[int, int]:
         """Return the bytes that the fit is expected to need, and those that reading files does."""
         name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
-        d, reading = self.source.records.n_features, 0
-        if is_file_source(self.source.file) and not self._elsewhere:
+        records, reading = self.source.records, 0
+        d, elsewhere, given = records.n_features, are_elsewhere(records), memory_given(records)
+        if is_file_source(self.source.file) and not elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
         needed = command_memory(
-            name,
-            self.plan.inputs,
-            prepared=prepared,
-            elsewhere=self._elsewhere,
-            given=memory_given(self.source.records),
+            name, self.plan.inputs, prepared=prepared, elsewhere=elsewhere, given=given
         )
         return needed, reading
-
-    @property
-    def _elsewhere(self) -> bool:
-        """Whether workers of a cluster read the records."""
-        return are_elsewhere(self.source.records)
 
     @cached_property
     def comparison(self) -> Comparison:

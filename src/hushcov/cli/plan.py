@@ -430,7 +430,7 @@ def _plan_mechanisms(asked: Asked, divided: Sequence[Divided], options: dict[str
             predict = partial(planning.forecast, mechanism=name, rough=rough, adaptive_width=width)
 
             def error(inputs: ReleaseInputs, model: str, predict: Any = predict) -> float:
-                return predict(inputs).predicted_error[model]
+                return float(predict(inputs).predicted_error[model])
 
             smallest[name] = asked.search(COMPARED_MODELS, error, rows)
             fewest.add_row(name, *(_fewest(n, "~" * rough) for n in smallest[name].values()))

@@ -182,10 +182,9 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
         rows.append(("noise", words))
     if release.location is not None:
         first = [own[:_MOST_MEANS].tolist() for own in _means_of(release).values()]
-        words = [f"{short_name(str(n))} {mean_words(*own)}" for n, *own in zip(*first, strict=True)]
-        more = d - len(words)
-        words += [f"{more:,} more with --json"] if more else []
-        rows.append(("means", "; ".join(words)))
+        said = [f"{short_name(str(n))} {mean_words(*own)}" for n, *own in zip(*first, strict=True)]
+        said += [f"{d - len(said):,} more with --json"] if d > len(said) else []
+        rows.append(("means", "; ".join(said)))
     return rows
 
 

@@ -251,7 +251,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         """Complete the document, keep it, and the estimate that it gives."""
         from hushcov.release.shares import with_shares
 
-        names, known = self._names, getattr(self, "_kinds", {})
+        names: Sequence[str] | None = self._names
+        known = getattr(self, "_kinds", {})
         kinds = [known.get(name) for name in names or ()]
         transforms = self._transforms(self.n_features_in_)
         if transforms is not None:
@@ -267,7 +268,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         named = replace(
             release,
             warnings=self.warnings_,
-            column_names=None if names is None else tuple(map(str, names)),
+            column_names=None if names is None else tuple(names),
             making=about,
         )
         self.release_ = with_shares(named)

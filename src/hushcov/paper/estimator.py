@@ -198,8 +198,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             self._check_ledger()
             parameters = self.public_parameters(moments.n_records, moments.n_features)
             entropy = entropy_source(self.random_state)
-            summed = isinstance(moments, Statistics)
-            names = moments.record_map.feature_names if summed else None
+            names = moments.record_map.feature_names if isinstance(moments, Statistics) else None
             name_features(self, moments.n_features, names)
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
