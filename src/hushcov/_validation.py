@@ -15,7 +15,7 @@ from hushcov.exceptions import ParameterError
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
-LARGEST_EPSILON = 10.0
+LARGEST_EPSILON, LARGEST_DELTA = 10.0, 0.1  # of a release
 #: Share of the budget that counts complete records.
 OF_COMPLETE = 0.005
 #: Why a budget has its range, in plain words.

@@ -17,6 +17,7 @@ import numpy as np
 from hushcov._validation import (
     BUDGET_WORDS,
     DELTA_WORDS,
+    LARGEST_DELTA,
     LARGEST_EPSILON,
     OF_COMPLETE,
     check_choice,
@@ -157,7 +158,7 @@ TABLE = (
         metavar="DELTA",
         type="float",
         doc="Privacy budget, 0 < delta <= 0.1. Required.",
-        limits={"above": 0, "at_most": 0.1},
+        limits={"above": 0, "at_most": LARGEST_DELTA},
         cure=f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none.",
         required=_USUAL,
         commands=("fit", "plan"),
