@@ -66,7 +66,7 @@ class Query(ABC):
 
     @property
     def rows_per_unit(self) -> int:
-        """How many rows of a unit are bounded as one: `most_rows` of a query that has it, or 1."""
+        """Number of rows of a unit that are bounded as one: `most_rows` if the query has it, or 1."""
         return int(getattr(self, "most_rows", 1))
 
     @property
@@ -141,7 +141,7 @@ class RowCount(LaplaceQuery):
 
 @dataclass(frozen=True, eq=False)
 class UnitSizes(LaplaceQuery):
-    """How many units have how many records: counts by octave of their number."""
+    """Number of units by how many records they have, counted in octaves."""
 
     n_octaves: int
     reads: ClassVar[str] = "units"
@@ -477,7 +477,7 @@ class Gram(Query):
 
 @dataclass(frozen=True, eq=False)
 class SummedGram(Gram):
-    """The same of records that were summed before, at one site or at several."""
+    """Gram matrix of records that were summed before, at one site or at several."""
 
     reads: ClassVar[str] = "statistics"
 

@@ -410,7 +410,7 @@ class Session:
 
 @dataclass(eq=False)
 class Reserve:
-    """What was charged for several queries with the same noise, and what is left of it."""
+    """Charge for several queries with the same noise, and what is left of it."""
 
     session: Session
     left: Fraction
