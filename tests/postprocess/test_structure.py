@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from hushcov.postprocess import (
+from hushcov.postprocess import detection_deviation, structure
+from hushcov.postprocess.structure import (
     beside,
     best_candidate,
     coherent_norm,
-    detection_deviation,
     largest,
-    lost_beyond,
+    look_beyond,
+    normal_at,
+    norms_beyond,
     signal_norm,
     split,
-    structure,
 )
-from hushcov.postprocess.structure import look_beyond, normal_at, norms_beyond
+from hushcov.postprocess.tails import lost_beyond
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 D, N, NOISE = 60, 100_000, 0.02

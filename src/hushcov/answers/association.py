@@ -99,7 +99,7 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     refuse_unknown(release, "category", rows)
     refuse_unknown(release, "other", columns)
     location, _ = means_of(release, None)
-    errors, shared = view(release).features(level).mean_se, release.shared_places
+    errors, shared = view(release).features(level)["mean_se"], release.shared_places
     whole = with_missing(release, np.concatenate([columns, rows]))
     found = []
     for k, row in enumerate(rows, start=len(columns)):

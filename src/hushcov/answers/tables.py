@@ -22,7 +22,15 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.coverage import Places
 from hushcov.release.files import write_npy
-from hushcov.release.view import LEVEL, MOST_PAIRS, PairTable, paired_with, released_among, view
+from hushcov.release.view import (
+    LEVEL,
+    MEAN_COLUMNS,
+    MOST_PAIRS,
+    PairTable,
+    paired_with,
+    released_among,
+    view,
+)
 from hushcov.text.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.text.printing import AnswerPage, between
 
@@ -30,8 +38,6 @@ from hushcov.text.printing import AnswerPage, between
 WARNING = "warning"
 #: Columns of a window, at most: everything of it is made.
 MOST_COLUMNS = 2_000
-#: Columns of a mean with its interval and standard error.
-MEAN_COLUMNS = ("mean", "mean_lower", "mean_upper", "mean_se")
 
 
 class Answer(ABC):
@@ -87,12 +93,10 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    found = view(release).features(level)
-    table = {each.name: getattr(found, each.name) for each in fields(found)}
     unknown = MEAN_COLUMNS if release.location is None else ()
-    return {"feature": feature_names(release)} | {
-        name: column for name, column in table.items() if name not in unknown
-    }
+    table = view(release).features(level)
+    kept = {name: column for name, column in table.items() if name not in unknown}
+    return {"feature": feature_names(release), **kept}
 
 
 def square_table(names: list[str], matrix: Matrix) -> Table:

@@ -16,7 +16,6 @@ from hushcov._validation import nearest
 from hushcov._words import counted, number
 from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
-    MEAN_COLUMNS,
     Window,
     around,
     variance_of,
@@ -44,7 +43,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
-from hushcov.release.view import LEVEL
+from hushcov.release.view import LEVEL, MEAN_COLUMNS
 from hushcov.text.description import Description, counted_facts, describe, summary_dict
 from hushcov.text.printing import AnswerPage
 from hushcov.text.rows import LEVEL_WORDS, mean_words

@@ -66,7 +66,7 @@ class Query(ABC):
 
     @property
     def rows_per_unit(self) -> int:
-        """Number of rows of a unit that are bounded as one: `most_rows` if the query has it, or 1."""
+        """Number of rows of a unit that are bounded as one: `most_rows` of such a query, or 1."""
         return int(getattr(self, "most_rows", 1))
 
     @property

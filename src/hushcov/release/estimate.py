@@ -24,7 +24,7 @@ from hushcov.postprocess import (
 from hushcov.release.document import Release
 
 if TYPE_CHECKING:
-    from hushcov.postprocess import Split
+    from hushcov.postprocess.structure import Split
 
 _STANDS_OUT = 4.0  # deviations of noise, of what a feature has of the factors
 _FAR_BELOW, _LIKELY = 0.5, 3.0  # of the median variance; deviations of noise
@@ -154,7 +154,7 @@ def factors_of(release: Release) -> Split | None:
         return None
     assert release.noise_sd is not None
     assert n is not None
-    from hushcov.postprocess import entry_deviation, split
+    from hushcov.postprocess.structure import entry_deviation, split
 
     matrix = np.asarray(in_scales(release))
     deviation = entry_deviation(matrix, release.noise_sd[0], n)

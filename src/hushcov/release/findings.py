@@ -9,15 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.postprocess import (
-    KnownErrors,
-    Matrix,
-    estimate_error,
-    is_sparse,
-    largest,
-    multiply_outer,
-)
-from hushcov.postprocess.structure import tridiagonals
+from hushcov.postprocess import Matrix, is_sparse, multiply_outer
+from hushcov.postprocess.structure import largest, tridiagonals
+from hushcov.postprocess.tails import KnownErrors, estimate_error
 from hushcov.release.coverage import constant_mask, coverage, not_found_mask
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of

@@ -94,29 +94,29 @@ UNKNOWN_CELL, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 def feature_rows(view: View, names: Sequence[str], most: int) -> list[FeatureRow]:
     """Return the first features, in the order of the table."""
-    release, table, found = view.release, view.features(), []
+    release, found = view.release, []
     lost, unresolved = set(not_found(release)), set(release.making.unresolved)
-    for i in range(min(release.n_features, most)):
-        value, mean, error = table.variance[i], UNKNOWN_CELL, float(table.mean_se[i])
-        digits = digits_beside(float(table.mean[i]), error, 3)
+    n_rows, table = min(release.n_features, most), view.features()
+    columns = zip(*(column[:n_rows].tolist() for column in table.values()), strict=True)
+    for i, row in enumerate(dict(zip(table, each, strict=True)) for each in columns):
+        digits = digits_beside(row["mean"], row["mean_se"], 3)
+        mean = mean_ends = mean_error = root_ends = UNKNOWN_CELL
         if release.location is not None:
-            mean = UNRESOLVED if i in lost else finite(float(release.location[i]), digits)
-        mean_ends = mean_error = UNKNOWN_CELL
-        if np.isfinite([table.mean_lower[i], table.mean_upper[i]]).all():
-            ends = (number(float(each[i]), digits) for each in (table.mean_lower, table.mean_upper))
-            mean_ends, mean_error = " to ".join(ends), number(error, 2)
+            mean = UNRESOLVED if i in lost else finite(row["mean"], digits)
+        if np.isfinite([row["mean_lower"], row["mean_upper"]]).all():
+            mean_ends = (
+                f"{number(row['mean_lower'], digits)} to {number(row['mean_upper'], digits)}"
+            )
+            mean_error = number(row["mean_se"], 2)
+        root = variance = UNRESOLVED
         if i in unresolved:
-            blank = UNKNOWN_CELL, UNKNOWN_CELL, UNRESOLVED, UNKNOWN_CELL, UNRESOLVED
-            found.append(FeatureRow(names[i], mean, *blank))
-            continue
-        variance = finite(value) + (": noise" if value < 0 else "")
-        root, root_ends = (
-            finite(table.standard_deviation[i]) if value >= 0 else UNRESOLVED,
-            UNKNOWN_CELL,
-        )
-        if np.isfinite([table.lower[i], table.upper[i]]).all():
-            mark = _UNCOVERED if table.status[i] == UNRELIABLE else ""
-            root_ends = f"{finite(table.sd_lower[i])} to {finite(table.sd_upper[i])}{mark}"
+            mean_ends = mean_error = UNKNOWN_CELL
+        else:
+            variance = finite(row["variance"]) + ": noise" * (row["variance"] < 0)
+            root = finite(row["standard_deviation"]) if row["variance"] >= 0 else UNRESOLVED
+            if np.isfinite([row["lower"], row["upper"]]).all():
+                mark = _UNCOVERED if row["status"] == UNRELIABLE else ""
+                root_ends = f"{finite(row['sd_lower'])} to {finite(row['sd_upper'])}{mark}"
         found.append(FeatureRow(names[i], mean, mean_ends, mean_error, root, root_ends, variance))
     return found
 
@@ -130,7 +130,7 @@ _QUANTILES = (
 
 def quantile_rows(view: View) -> list[list[str]]:
     """Return quantiles of the standard deviations of very many features."""
-    deviations = view.features().standard_deviation
+    deviations = view.features()["standard_deviation"]
     found = deviations[deviations > 0]
     if not len(found):
         return []

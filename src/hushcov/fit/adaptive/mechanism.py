@@ -43,18 +43,16 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram, PairSigns, UnitGram
 from hushcov.kernel.session import Session
-from hushcov.postprocess import (
+from hushcov.postprocess import detection_deviation, noise_norm, symmetric_sparse
+from hushcov.postprocess.structure import (
     beside,
     best_candidate,
     coherent_norm,
-    detection_deviation,
     entry_deviation,
     largest,
     largest_of,
     leading_direction,
-    noise_norm,
     signal_norm,
-    symmetric_sparse,
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
