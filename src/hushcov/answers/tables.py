@@ -267,11 +267,6 @@ def around(release: Release, column: Any, distance: Any = None, *, level: float 
     return {"feature": named.pop("feature_2"), **more, "columns_away": others - place, **named}
 
 
-def variance_of(release: Release, column: int) -> float:
-    """Return the variance of one column, as the estimate has it."""
-    return float(view(release, np.array([column])).matrix[column, column])
-
-
 def _pairs(release: Release, places: Places, level: float) -> dict[str, Any]:
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         return named_pairs(release, view(release, np.union1d(*places)).table(places, level))

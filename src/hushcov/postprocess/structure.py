@@ -429,37 +429,18 @@ def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> floa
     return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Entries of a matrix that were left out: a symmetric matrix with zeros elsewhere.
+def signal_norm(matrix: FloatArray, taken: Matrix, deviation: float) -> float:
+    """Approximate the norm of the signal in entries that are left out; 0 if they look like noise.
 
-    `counts` are their numbers by row, `energy` is the sum of their squares, and `product`
-    multiplies them by a vector.
-    """
-
-    counts: IntArray
-    energy: float
-    product: Callable[[FloatArray], FloatArray]
-
-
-def beside(matrix: FloatArray, taken: Matrix, total: float) -> LeftOut:
-    """Return a matrix without some entries, the diagonal among them.
-
-    `total` is the sum of all squares.
+    Entries that are stored in `taken` are kept, the diagonal among them. `deviation` is that of the
+    noise of the others.
     """
     counts = len(matrix) - np.diff(taken.indptr)
-    energy = max(0.0, total - float(np.vdot(taken.data, taken.data)))
-    return LeftOut(counts, energy, lambda x: matrix @ x - taken @ x)
-
-
-def signal_norm(left: LeftOut, deviation: float) -> float:
-    """Approximate the norm of the signal in entries that were left out; 0 if they look like noise.
-
-    `deviation` is that of their noise.
-    """
-    if not left.counts.any():
+    if not counts.any():
         return 0.0
-    return _signal(left.counts, left.energy, largest_of(left.product, len(left.counts)), deviation)
+    energy = float(np.vdot(matrix, matrix)) - float(np.vdot(taken.data, taken.data))
+    top = largest_of(lambda x: matrix @ x - taken @ x, len(matrix))
+    return _signal(counts, max(0.0, energy), top, deviation)
 
 
 def _signal(

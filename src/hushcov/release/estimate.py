@@ -42,7 +42,10 @@ def estimate(release: Release) -> Matrix:
     if release.making.structure is not None:
         covariance = _structured(release)
     else:
-        covariance = _guarded(release) if guards(release) else _without_lost(release)
+        # Where a structure was found, it was asked then whether the matrix is worse than zero.
+        whole = release.selected is None and full and release.noise_sd is not None
+        guard = whole and release.location is not None
+        covariance = _guarded(release) if guard else _without_lost(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     shared = release.shared_places
@@ -53,14 +56,6 @@ def estimate(release: Release) -> Matrix:
     entries = covariance.data if is_sparse(covariance) else covariance
     entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
     return covariance
-
-
-def guards(release: Release) -> bool:
-    """Return whether the estimate is guarded against being worse than zero."""
-    full = release.selected is None and not is_sparse(release.integers)
-    if release.making.structure is not None:
-        return False  # it was asked when the structure was found
-    return release.location is not None and full and release.noise_sd is not None
 
 
 def _guarded(release: Release) -> FloatArray:

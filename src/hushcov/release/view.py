@@ -32,7 +32,7 @@ from hushcov.release.coverage import (
     coverage,
     mean_ends,
     noise_of,
-    not_found_mask,
+    not_found,
 )
 from hushcov.release.document import Release, plain
 from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
@@ -291,8 +291,7 @@ class View:
         elif self.rule == STRONGEST:
             status[:] = NOT_KNOWN
         status[self.constant[rows] | self.constant[columns]] = CONSTANT_COLUMN
-        lost = not_found_mask(self.release)
-        status[lost[rows] | lost[columns]] = COLUMN_NOT_FOUND
+        status[np.isin(places, not_found(self.release)).any(axis=0)] = COLUMN_NOT_FOUND
         return status
 
     @cached_property

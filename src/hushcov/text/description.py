@@ -11,14 +11,13 @@ import numpy as np
 
 from hushcov._words import counted, noise_level, number, percent, some_of, two_digits
 from hushcov.promise import promise_words
-from hushcov.release.coverage import coverage
+from hushcov.release.coverage import coverage, not_found
 from hushcov.release.document import Release, Structure, plain
 from hushcov.release.findings import (
     ErrorEstimate,
     Factor,
     constant_features,
     error_estimate,
-    not_found,
     released_factors,
     released_pairs,
 )
