@@ -81,7 +81,7 @@ class Association(Answer):
 
 
 def associate(release: Release, category: Any, other: Any, *, level: float = LEVEL) -> Association:
-    """Hold the levels of a category against each other; `Answers.association` has the parameters.
+    """Compare the levels of a category; `Answers.association` has the parameters.
 
     The mean of a column among records of a level exceeds that among all others by their covariance
     over the variance of the level, which is the coefficient of a regression on it alone.

@@ -318,7 +318,7 @@ def _notes(
 
 
 def _comment(release: Release, notes: list[str], client: Client) -> str:
-    """Notes as comments of a script; names in them end no comment, whatever they are."""
+    """Return notes as comments of a script; no name in them can end a comment."""
     private = release.guarantee.private
     lines = [] if private else ["THIS RELEASE IS NOT PRIVATE: its noise came from a seed."]
     lines += ["Everything is computed from the release, and costs no privacy.", *notes]

@@ -273,7 +273,7 @@ def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
     band = np.zeros((d, width + 1))
     band[:, 0] = 1.0
     band[rows, columns - rows] = upper.data
-    return np.asarray(mend_band(band, progress=tell)[rows, columns - rows])
+    return np.asarray(mend_band(band, tell)[rows, columns - rows])
 
 
 def _sizes(change: FloatArray) -> tuple[float, float]:

@@ -137,10 +137,10 @@ def _correlations(pairs: Table) -> dict[str, Column]:
     return {names.get(name, name): pairs[name] for name in kept}
 
 
-def overview(release: Release, most: int = 10) -> AnswerPage:
+def overview(release: Release) -> AnswerPage:
     """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
-    found, promise = describe(release, most), release.guarantee
-    pairs = _correlations(named_pairs(release, found.view.listed(most)))
+    found, promise = describe(release), release.guarantee
+    pairs = _correlations(named_pairs(release, found.view.listed(len(found.strongest))))
     if any(pair.correlation_outside for pair in found.strongest):
         marks = [OUTSIDE * pair.correlation_outside for pair in found.strongest]
         pairs[""] = np.array(marks, dtype=object)
@@ -249,7 +249,7 @@ def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> 
     )
 
 
-def around(release: Release, column: Any, distance: Any = None, *, level: float = LEVEL) -> Table:
+def around(release: Release, column: Any, distance: Any = None) -> Table:
     """Return the pairs of one column, in the order of the others, as `pairs()` has them.
 
     `distance` is how many columns away others are at most; None takes all that were released.
@@ -261,7 +261,7 @@ def around(release: Release, column: Any, distance: Any = None, *, level: float 
         cure = "give how many columns to look at on each side."
         most = check_integer("window", distance, at_least=1, cure=cure)
         others = others[np.abs(others - place) <= most]
-    pairs = _pairs(release, (np.full(len(others), place), others), level)
+    pairs = _pairs(release, (np.full(len(others), place), others), LEVEL)
     more = {} if release.positions is None else {"position": release.positions[others]}
     named = {name: column for name, column in pairs.items() if name != "feature_1"}
     return {"feature": named.pop("feature_2"), **more, "columns_away": others - place, **named}

@@ -47,7 +47,7 @@ def largest_of(product: Product, n_features: int) -> float:
 
 
 def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
-    """Do it for several matrices at once: `product` multiplies each column by its own."""
+    """Return the largest eigenvalues of several matrices; `product` multiplies a column by each."""
     inner, _ = tridiagonals(product, n_features, number, min(_STEPS, n_features))
     return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
 
@@ -81,7 +81,7 @@ def tridiagonals(
 
 
 def leading_direction(matrix: Matrix) -> FloatArray:
-    """The eigenvector of the largest eigenvalue by its size, about; of a symmetric matrix."""
+    """Approximate the eigenvector of the largest eigenvalue, by its size, of a symmetric matrix."""
     x: FloatArray = np.random.default_rng(3).standard_normal(matrix.shape[0])
     for _ in range(_POWERS):
         x = np.asarray(matrix @ x)
@@ -96,7 +96,7 @@ def beside_diagonal(matrix: FloatArray) -> Product:
 
 
 def top_vectors(matrix: FloatArray, number: int) -> FloatArray:
-    """Orthonormal vectors of about the largest eigenvalues off the diagonal, the first ones first.
+    """Return orthonormal vectors of about the largest eigenvalues off the diagonal, in order.
 
     Eigenvalues that stand out of the others are found by a few products with blocks of columns,
     as many of the same size as are looked for.
@@ -234,7 +234,7 @@ def _measure(
     total: FloatArray,
     sizes: IntArray,
 ) -> None:
-    """Squares, sums and numbers of entries between one level and the next, by row."""
+    """Add up squares and values of the entries between levels, and count them, by row."""
     for i in range(start, stop):
         number, squares, values = 0, 0.0, 0.0  # of most entries
         for j in range(len(matrix)):
@@ -446,7 +446,10 @@ def signal_norm(matrix: FloatArray, taken: Matrix, deviation: float) -> float:
 def _signal(
     counts: IntArray, energy: float, top: float, deviation: float, coherence: float = 1.0
 ) -> float:
-    """`coherence` is by how much the variances of noise may add up along related features."""
+    """Return the norm of signal by its energy and by the largest eigenvalue, `top`.
+
+    `coherence` is by how much the variances of noise may add up along related features.
+    """
     d, number = len(counts), float(counts.sum())
     # Each pair is there twice, so that the deviation of the energy is, too.
     energy -= deviation**2 * number + 2 * deviation**2 * math.sqrt(number)
@@ -476,7 +479,7 @@ def _candidates(
     unseen: float,
     enough: float,
 ) -> list[Candidate]:
-    """One for each threshold, in deviations, or none where all have an error above `enough`.
+    """Return one for each threshold, in deviations; none if all have an error above `enough`.
 
     `deviations` are those of noise, and of an entry. `size` has the number of records, and the
     largest eigenvalue over the mean one. `unseen` is hidden below low thresholds at least.

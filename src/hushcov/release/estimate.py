@@ -143,7 +143,7 @@ def _as_usual(variance: FloatArray, noise_sd: float) -> BoolArray:
 
 
 def factors_of(release: Release) -> Split | None:
-    """Factors and a remainder, in units of the scales, where the release has factors."""
+    """Return factors and a remainder, in units of the scales, where the release has factors."""
     structure, n = release.making.structure, release.n_sampled
     if structure is None or structure.rank == 0:
         return None
@@ -168,7 +168,7 @@ def in_scales(release: Release) -> Matrix:
 
 
 def noise_deviation(release: Release) -> Matrix:
-    """Standard deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
+    """Return the deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
     assert release.noise_sd is not None
     off_diagonal, diagonal = release.noise_sd
     scale = scales_of(release)
@@ -184,7 +184,7 @@ def noise_deviation(release: Release) -> Matrix:
 
 
 def scales_of(release: Release) -> FloatArray:
-    """Scales of the features; ones where there are none."""
+    """Return the scales of the features; ones where there are none."""
     given = release.feature_scale
     return np.ones(release.n_features) if given is None else given
 

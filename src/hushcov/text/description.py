@@ -161,7 +161,7 @@ def multiplied_words(found: Structure) -> str:
 
 
 def noise_words(release: Release) -> str | None:
-    """Hold the noise of a correlation against its sampling error; None where one is not known."""
+    """Compare the noise of a correlation with its sampling error; None if one is not known."""
     if release.noise_sd is None or release.n_sampled is None:
         return None
     return noise_level(float(release.noise_sd[0]), release.n_sampled)
