@@ -480,7 +480,7 @@ class View:
         mean was released; its standard error counts noise, sampling, and what bounds may have cut
         off. The words of `status` are those of `PairTable`.
         """
-        from hushcov.postprocess.indicators import widest_variance
+        from hushcov.release.shares import widest_variance
 
         release, size, own = self.release, self.scale**2, np.arange(self.release.n_features)
         ends, means = np.full((2, len(own)), np.nan), mean_ends(release, self.coverage, level)
