@@ -97,13 +97,6 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
     assert 0 <= prepared.making["shrunk"] <= 1
 
 
-@pytest.mark.parametrize("changes", [{"total": 0.0}, {"n_features": 0}, {"n_records": 0}])
-def test_parameters_that_mean_nothing_are_refused(changes):
-    known = {"n_records": N, "n_features": D, "total": MU} | changes
-    with pytest.raises(ParameterError):
-        Preparation(**known)
-
-
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
