@@ -117,15 +117,15 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 WEIGHT = {
     "lines of source": 66_430,
     "modules": 232,
-    "lines of the core": 46_510,
+    "lines of the core": 46_512,
     "modules of the core": 168,
     "private helpers used once": 520,
     "class names used twice": 0,
-    "docstrings that begin with What, The same, Whose or That": 2,
+    "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,
     "pages of documentation": 47,
-    "words of documentation": 83_980,
-    "lines of tests": 53_029,
+    "words of documentation": 84_951,
+    "lines of tests": 53_054,
 }
 
 

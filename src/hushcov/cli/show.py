@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
 from hushcov.answers.files import Table
 from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
-    MEAN_COLUMNS,
     Window,
     around,
-    variance_of,
     variances_table,
     window,
 )
@@ -32,7 +31,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
-from hushcov.release.view import LEVEL
+from hushcov.release.view import LEVEL, MEAN_COLUMNS, view
 from hushcov.text.description import Description, counted_facts, describe, summary_dict
 from hushcov.text.printing import AnswerPage
 from hushcov.text.rows import LEVEL_WORDS, mean_words
@@ -265,7 +264,7 @@ def _show_column(release: Release, place: int, distance: int | None, *, as_json:
         about = {"column": name, "place": place, "position": where, **own}
         echo_json(about | {"pairs": records(table)})
         return
-    variance = number(variance_of(release, place))
+    variance = number(float(view(release, np.array([place])).matrix[place, place]))
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
         lines.append(("mean", mean_words(*(own[each] for each in MEAN_COLUMNS))))
