@@ -459,7 +459,8 @@ TABLE = (
         "any",
         type='"auto" or bool, default="auto"',
         doc="Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was "
-        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates.',
+        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates. Only '
+        "pairs are looked for then.",
     ),
     Option(
         "on_invalid",

@@ -14,7 +14,14 @@ from rich.console import Console
 from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import LARGEST_EPSILON, OF_COMPLETE, check_real
 from hushcov._words import counted, number, shell_word
-from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
+from hushcov.cli.files import (
+    check_paths,
+    free_path,
+    refuse_taken,
+    sign_of,
+    split_names,
+    stem_of,
+)
 from hushcov.cli.options import (
     DATA,
     INTEGER,
@@ -222,8 +229,7 @@ def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
             return 0
 
     options = settings.options
-    names, sign = options.get("names"), sign_of(options.get("delimiter"))
-    names = names.split(",") if isinstance(names, str) else names
+    names, sign = split_names(options.get("names")), sign_of(options.get("delimiter"))
     try:
         bare = bool(options.get("no-header"))
         return read_header(file, delimiter=sign, header=not bare, names=names)

@@ -55,11 +55,6 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     Attributes
     ----------
-    noise_sd_ : ndarray
-        Standard deviation of the privacy noise of each entry; every one is released.
-    detection_limit_ : float or None
-        The smallest correlation that passes the threshold nine times out of ten; 1 where no
-        correlation does, None without a threshold.
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
 
@@ -205,11 +200,6 @@ class ScreenedCovariance(CandidateOptions, ApproximateCovariance):
     ----------
     selected_ : ndarray of bool
         Where the screen selected a pair, and the diagonal.
-    noise_sd_ : ndarray
-        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
-    detection_limit_ : float
-        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
-        is.
     plan_ : ScreenedPlan
         Parameters and predicted error.
 
