@@ -108,6 +108,28 @@ def agree(
     return found
 
 
+def mirrored(
+    pairs: IntArray, values: FloatArray, levels: IntArray, *, add: bool
+) -> tuple[IntArray, FloatArray]:
+    """Return pairs and their values, in which two levels of one scale have opposite values.
+
+    Two values of one column are averaged, and where only one level has a value, the other gets it
+    if `add` says so.
+    """
+    lines = np.full((2, int(pairs.max(initial=levels.max())) + 1), np.nan)
+    for line, level in zip(lines, levels, strict=True):
+        at = (pairs == level).any(axis=0)
+        line[pairs[:, at].sum(axis=0) - level] = values[at]
+    lines[:, levels] = np.nan
+    first, second = lines
+    value = np.where(np.isnan(first), -second, first) - np.where(np.isnan(second), -first, second)
+    others = np.flatnonzero(~np.isnan(value if add else first + second))
+    value = value[others] / 2
+    kept = ~(np.isin(pairs, levels).any(axis=0) & np.isin(pairs, others).any(axis=0))
+    more = np.sort([np.repeat(levels, len(others)), np.tile(others, 2)], axis=0)
+    return np.hstack([pairs[:, kept], more]), np.concatenate([values[kept], value, -value])
+
+
 def widest_variance(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the least and the largest p (1 - p) for shares between two ends."""
     ends = np.array([low * (1 - low), high * (1 - high)])

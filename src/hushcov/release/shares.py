@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hushcov.postprocess import is_sparse
-from hushcov.postprocess.indicators import agree, combine_shares
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.postprocess import is_sparse, symmetric_sparse, values_at
+from hushcov.postprocess.indicators import agree, combine_shares, mirrored
 from hushcov.release.document import Release
 
 # Deviation of what bounds on norms take off the squares of a flag whose records were all shrunk, as
@@ -20,7 +21,9 @@ def with_shares(release: Release) -> Release:
 
     A 0/1 column is its own square, and levels of a category exclude each other and add up, so that
     several released numbers say the same share: they are combined by their precision. Variances
-    are p (1 - p) then, and covariances with the levels of a category add up to zero.
+    are p (1 - p) then, and covariances with the levels of a category add up to zero. The two levels
+    of a category get one scale, so that a threshold treats them alike, and where only some pairs
+    were released, one level has the pairs of the other.
 
     Privacy
     -------
@@ -57,13 +60,36 @@ def with_shares(release: Release) -> Release:
         location[places], means_sd[places] = shares.values, shares.noise_sd
         found.append((places, shares.whole))
     made = replace(making, means_sd=tuple(means_sd.tolist()))
-    integers = release.integers
+    twins = [places for places, whole in found if whole and len(places) == 2]
+    even = scale.copy()
+    for pair in twins:  # what noise their opposite values have says this mean
+        even[pair] = np.sqrt(2) / np.linalg.norm(1 / scale[pair])
+    ratio = np.divide(scale, even, out=np.ones_like(even), where=even > 0)
+    release = replace(release, feature_scale=even, location=location, making=made)
     if every:
         matrix = agree(release.integers * release.unit, scale, centre - location, location, found)
-        integers = np.rint(matrix / release.unit).astype(np.int64)
-    else:
-        inside = np.concatenate(groups)
-        own = location[inside] * (1 - location[inside]) / scale[inside] ** 2
-        integers = integers.copy()
-        integers[inside, inside] = np.rint(own / release.unit).astype(np.int64)
-    return replace(release, integers=integers, location=location, making=made)
+        matrix = matrix * np.multiply.outer(ratio, ratio)
+        return replace(release, integers=np.rint(matrix / release.unit).astype(np.int64))
+    if twins:
+        release = _mirrored(release, ratio, twins)
+    inside = np.concatenate(groups)
+    own = location[inside] * (1 - location[inside]) / even[inside] ** 2
+    integers = release.integers.copy()
+    integers[inside, inside] = np.rint(own / release.unit).astype(np.int64)
+    return replace(release, integers=integers)
+
+
+def _mirrored(release: Release, ratio: FloatArray, twins: list[IntArray]) -> Release:
+    """Return selected pairs in which two levels have opposite values.
+
+    `ratio` is that of the scales before to those now. Candidate pairs are public: none is added.
+    """
+    assert release.selected is not None
+    pairs = release.selected
+    values = values_at(release.integers, *pairs) * ratio[pairs[0]] * ratio[pairs[1]]
+    for two in twins:
+        pairs, values = mirrored(pairs, values, two, add=not release.has_candidates)
+    diagonal = release.integers.diagonal()
+    matrix = symmetric_sparse((pairs[0], pairs[1]), np.rint(values).astype(np.int64), diagonal)
+    integers = matrix if is_sparse(release.integers) else matrix.toarray()
+    return replace(release, integers=integers, selected=pairs)
