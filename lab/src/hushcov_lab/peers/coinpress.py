@@ -11,7 +11,7 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
@@ -272,6 +272,11 @@ def release_coinpress(
     public, or released by steps on the same budget.
     """
     parameters.inputs.check_size(session)
+    if math.hypot(*parameters.mus) > session.mu_left:
+        raise PrivacyConditionError(
+            "the budget of a release has no room left for all steps: this is a mistake in the "
+            "mechanism, and nothing was released."
+        )
     grids = grids_of(feature_scale, parameters)
 
     def noisy_gram_of(matrix: FloatArray, step: int) -> IntArray:
