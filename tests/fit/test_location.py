@@ -111,20 +111,6 @@ def times_off(scale, x):
 # Parameters
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        *(({"n_records": 0}, "n_records"), ({"n_records": 10**19}, "n_records")),
-        *(({"n_features": 0}, "n_features"), ({"total_mu": 0.0}, "total_mu")),
-        *(({"total_mu": math.nan}, "total_mu"), ({"evidence_level": 0.0}, "evidence_level")),
-        ({"evidence_level": 0.5}, "evidence_level"),
-    ],
-)
-def test_bad_parameters_are_refused(change, name):
-    with pytest.raises(ParameterError, match=f"{name} must be"):
-        LocationParameters(**{"n_records": 100, "n_features": 5, "total_mu": 0.1} | change)
-
-
 units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
 
 

@@ -1,4 +1,4 @@
-"""What steps refuse before they charge, how a search goes on, and what is handed on."""
+"""What is handed on between steps, and faults found by reading their lines a second time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import ParameterError
 from hushcov.fit import preparation, quantiles
-from hushcov.fit import scales as scale_step
-from hushcov.fit.location import Location, LocationParameters, find_location
+from hushcov.fit.location import Location
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation, squares_of
 from hushcov.fit.quantiles import Quantiles
-from hushcov.fit.scales import scale_parameters
 from hushcov.kernel import session as kernel
-from hushcov.kernel.accounting import UNSPENT
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy
-from hushcov.kernel.session import Session, unwrap
+from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums import products
 from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
 from hushcov.kernel.sums.rows import norm_bins
@@ -32,7 +29,7 @@ from hushcov.ledger import Ledger
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
-from sessions import ample, seeded, session_of
+from sessions import session_of
 
 # Refusals, before anything is charged or read.
 
@@ -42,24 +39,6 @@ D = 4
 
 def records_in(prepared):
     return unwrap(prepared.session)[0]
-
-
-class Unread(ArrayRecords):
-    """Records of which no block may be asked for."""
-
-    def _blocks(self):
-        raise AssertionError("records were read")
-
-
-@pytest.mark.parametrize(("n", "d"), [(61, D), (59, D), (60, D - 1), (60, D + 1)])
-def test_records_of_another_size_are_refused_before_anything_is_charged(n, d):
-    budget = ample()
-    session = Session(Unread(np.zeros((n, d))), budget, seeded())
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        find_location(session, LocationParameters(60, D, 9.0))
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        scale_step.release_scales(session, scale_parameters(60, D, 1.0))
-    assert [part for part, _ in budget.parts] == [UNSPENT]
 
 
 def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):

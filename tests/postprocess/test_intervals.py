@@ -12,13 +12,11 @@ import pytest
 from scipy import optimize, sparse, special, stats
 
 from hushcov.postprocess import (
-    KnownErrors,
-    estimate_error,
     normal_interval,
     sampling_sd,
     thresholded_interval,
 )
-from hushcov.postprocess.tails import LARGEST_ERROR
+from hushcov.postprocess.tails import LARGEST_ERROR, KnownErrors, estimate_error
 from statistics_helpers import FALSE_ALARM
 
 DRAWS = 4000
