@@ -13,6 +13,7 @@ from scipy import stats
 
 from budgets import ample, squared
 from fit.settings import seeded
+from hushcov._validation import check_feature_scale
 from hushcov.calibration import full_budget
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit import norms
@@ -27,7 +28,6 @@ from hushcov.fit.preparation import (
     release_tails,
 )
 from hushcov.fit.scales import ScaleParameters, release_scales, scale_parameters
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session, unwrap

@@ -414,8 +414,8 @@ def squared_sensitivity(
 ) -> Fraction:
     """Return the most that one record moves the upper triangle, squared, each entry over its sd.
 
-    For integer records with coordinates of at most `half_width` and norm at most `norm_bound`;
-    `diagonal_sigma` must be at least `sigma`.
+    For integers of at most `half_width` and norm at most `norm_bound`, and `diagonal_sigma` of at
+    least `sigma`.
     """
     d, h, B = n_features, half_width, norm_bound
     h = h if B is None else min(h, B)

@@ -92,10 +92,7 @@ def has_keys(generator: np.random.Generator) -> bool:
 
 @dataclass(frozen=True)
 class Entropy:
-    """A generator, and whether its bits are unpredictable enough to protect anybody.
-
-    Only the generators that `entropy_source()` makes can be called private.
-    """
+    """A generator, and whether its bits are unpredictable enough to protect anybody."""
 
     generator: np.random.Generator
     private: bool
@@ -105,15 +102,13 @@ class Entropy:
 
     def check(self) -> None:
         """Refuse any generator that is called private and is not keyed by the system."""
-        if not self.private:
-            return
         source = getattr(self.generator, "bit_generator", None)
-        if type(self.generator) is np.random.Generator and type(source) is SecretChaCha:
-            return
-        raise ParameterError(
-            "entropy can be private only if it comes from entropy_source(None), got a "
-            f"{type(source or self.generator).__name__}: leave random_state at None."
-        )
+        keyed = type(self.generator) is np.random.Generator and type(source) is SecretChaCha
+        if self.private and not keyed:
+            raise ParameterError(
+                "entropy can be private only if it comes from entropy_source(None), got a "
+                f"{type(source or self.generator).__name__}: leave random_state at None."
+            )
 
 
 def check_entropy(entropy: object) -> None:
