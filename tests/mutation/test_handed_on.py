@@ -75,21 +75,15 @@ def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
 @pytest.mark.parametrize("share", [1.0, 0.5, 1e-9])
 def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     n, d = 10**6, 3
-    seen, settled, last = [], [], []
+    seen = []
     told = SignedOctaves(np.zeros(d), np.zeros(d), np.arange(d))
     used = [Counter({5: 3, 7: 2, 9: 1}), Counter({7: 1, 9: 1, **dict.fromkeys(range(20, 28), 4)})]
 
-    def look_at(look):
+    def look_at(look, columns):
         seen.append(look)
         return used[len(seen) - 1] if len(seen) <= len(used) else Counter()
 
-    monkeypatch.setattr(location, "_take_look", look_at)
-    monkeypatch.setattr(
-        location, "settle_columns", lambda columns, n, last: settled.append((len(columns), n, last))
-    )
-    monkeypatch.setattr(
-        location, "settle_by_others", lambda columns, popular, n: last.append((popular, n))
-    )
+    monkeypatch.setattr(location, "_look_at_octaves", look_at)
     session = session_of(CountedRecords(ArrayRecords(np.zeros((2, d))), n))
     looks = LocationParameters(n, d, 1.0)
     find_location(session, looks, share=share, first=told)
@@ -98,8 +92,6 @@ def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     assert all(look.first is None for look in seen[1:])
     expected = max(1, round(share * n))
     assert {look.n for look in seen} == {expected}
-    assert settled == [(d, expected, False)] * 6 + [(d, expected, True)]
-    assert last == [(used[0] + used[1], expected)]
     assert [dict(look.popular) for look in seen[:2]] == [{}, {5: 3}]
     most = dict(seen[2].popular)  # the most popular eight, of those that three columns have
     assert most == dict.fromkeys(range(20, 28), 4)
@@ -118,7 +110,7 @@ def test_scales_that_are_known_bound_how_far_values_count(size):
     place = Location(np.zeros(2), scale, scale * [500.0, 20.0], np.ones(2, dtype=bool))
     step = Preparation(500, 2, 3.0, known_scale=True)
     found = step.run(Prepared(session_of(X), scale, place=place))
-    assert records_in(found)._reach == pytest.approx(scale * [64.0, 20.0])
+    assert records_in(found)._about.reach == pytest.approx(scale * [64.0, 20.0])
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
@@ -131,8 +123,8 @@ def test_scales_that_grow_let_values_count_farther_away(size):
     assert len(found.session.transcript) == 5
     grown = found.feature_scale[[0, 1, 3]] / size
     assert (grown > 2).all()
-    assert records_in(found)._reach[0] == pytest.approx(10 * size * grown[0])
-    assert records_in(found)._reach[1:].tolist() == [64 * size, 0.0, 900 * size]
+    assert records_in(found)._about.reach[0] == pytest.approx(10 * size * grown[0])
+    assert records_in(found)._about.reach[1:].tolist() == [64 * size, 0.0, 900 * size]
 
 
 def test_mean_squares_are_in_squared_scales(monkeypatch):

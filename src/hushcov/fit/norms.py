@@ -119,8 +119,7 @@ class NormBound:
         if not self.squares:
             return self
         squares, shares = np.array(self.squares), np.array(self.shares)
-        finest = np.arange(RULES.bounds_per_bin * (len(squares) - 1) + 1)
-        finest = finest / RULES.bounds_per_bin
+        finest = np.arange(RULES.bounds_per_bin * (len(squares) - 1) + 1) / RULES.bounds_per_bin
         bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
         lost = self.beyond(bounds)
         best = float(bounds[np.argmin(np.hypot(noise * bounds, counted * lost))])

@@ -97,7 +97,7 @@ class PairScores:
         return np.asarray(self._centred(products, left, right, records.n_rows))
 
     def _centred(self, products: Any, left: Any, right: Any, n_records: int) -> Any:
-        """Return scores of products of signs; `left` and `right` have sums and means of features."""
+        """Return scores of products of signs; `left`, `right` have sums and means of features."""
         # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
         (sums, tilt), (others, means) = left, right
         centred = (n_records * tilt - TILT_UNIT * sums) * means - TILT_UNIT * tilt * others

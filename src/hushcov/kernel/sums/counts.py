@@ -169,7 +169,7 @@ def count_cells(
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
     """Count for each of some columns (row) between which of its edges (row) the values lie.
 
-    Bin k counts x with exactly k edges at most x. Edges do not decrease, and are public or released.
+    Bin k counts x with exactly k edges at most x. Edges never decrease, public or released.
     """
     columns = _check_columns(columns, records.n_features)
     if edges.ndim != 2 or len(edges) != len(columns) or not (np.diff(edges) >= 0).all():
