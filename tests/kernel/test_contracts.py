@@ -136,5 +136,5 @@ def test_the_kernel_can_be_read():
     assert lines <= MOST_LINES
 
 
-# It is to be 8,000; lower this as sums are merged.
-MOST_LINES = 8_350
+# Whoever audits the default reads these; the design says how many may be there.
+MOST_LINES = 8_000

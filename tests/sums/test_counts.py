@@ -114,9 +114,9 @@ def test_octaves_at_and_beside_every_edge(sign):
 NOTHING_BIN = 256
 
 
-def signed_bin(y, nothing):
+def signed_bin(y, dead_zone):
     """The bin of a difference, by comparisons of fractions."""
-    if abs(y) <= nothing or abs(y) < 2.0**-64:
+    if abs(y) <= dead_zone or abs(y) < 2.0**-64:
         return NOTHING_BIN
     if math.isinf(y):
         k = 63
@@ -125,10 +125,10 @@ def signed_bin(y, nothing):
     return k + 64 + (128 if y > 0 else 0)
 
 
-def signed_bins_of(values, centre=0.0, nothing=0.0):
+def signed_bins_of(values, centre=0.0, dead_zone=0.0):
     m = len(values)
     records = ArrayRecords(np.array([values], dtype=np.float64))
-    found = signed_octaves(records, np.full(m, centre), np.full(m, nothing), np.arange(m))
+    found = signed_octaves(records, np.full(m, centre), np.full(m, dead_zone), np.arange(m))
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1).tolist()
 
@@ -140,14 +140,14 @@ def test_signed_octaves_equal_fractions(data, X):
     m = len(columns)
     centre = data.draw(hnp.arrays(np.float64, m, elements=numbers))
     reaches = st.sampled_from([0.0, 1.0, np.inf]) | st.floats(0, 1e9)
-    nothing = data.draw(hnp.arrays(np.float64, m, elements=reaches))
+    dead_zone = data.draw(hnp.arrays(np.float64, m, elements=reaches))
     expected = np.zeros((m, 257), dtype=np.int64)
     for row in X.tolist():
         for i, column in enumerate(columns):
-            expected[i, signed_bin(row[column] - float(centre[i]), nothing[i])] += 1
+            expected[i, signed_bin(row[column] - float(centre[i]), dead_zone[i])] += 1
     index = np.array(columns, dtype=np.int64)
     for records in (ArrayRecords(X), open_records(torch.from_numpy(X), block_rows=2)):
-        found = signed_octaves(records, centre, nothing, index)
+        found = signed_octaves(records, centre, dead_zone, index)
         assert found.dtype == np.int64
         np.testing.assert_array_equal(found, expected)
 
@@ -167,11 +167,11 @@ def test_signed_octaves_at_and_beside_every_edge(side):
 def test_signed_octaves_about_centres_far_away_and_beyond_what_is_nothing():
     assert signed_bins_of([-LARGEST], centre=LARGEST) == [127]
     assert signed_bins_of([LARGEST], centre=-LARGEST) == [255]
-    assert signed_bins_of([LARGEST], centre=-LARGEST, nothing=np.inf) == [NOTHING_BIN]
+    assert signed_bins_of([LARGEST], centre=-LARGEST, dead_zone=np.inf) == [NOTHING_BIN]
     beyond = np.nextafter(3.0, 4.0)
-    found = signed_bins_of([3.0, -3.0, 2.5, beyond, -beyond], nothing=3.0)
+    found = signed_bins_of([3.0, -3.0, 2.5, beyond, -beyond], dead_zone=3.0)
     assert found == [256, 256, 256, 193, 65]
-    assert signed_bins_of([10.0, 13.0, 6.5], centre=10.0, nothing=3.0) == [256, 256, 65]
+    assert signed_bins_of([10.0, 13.0, 6.5], centre=10.0, dead_zone=3.0) == [256, 256, 65]
     assert signed_bins_of([1e9, 1e9 + 1, 1e9 - 3], centre=1e9) == [256, 192, 65]
 
 
@@ -275,7 +275,7 @@ def test_norms_at_edges_and_up_to_the_largest_squares():
 
 # Refusals.
 
-ABOUT = {"centre": np.zeros(3), "nothing": np.zeros(3), "columns": np.arange(3)}
+ABOUT = {"centre": np.zeros(3), "dead_zone": np.zeros(3), "columns": np.arange(3)}
 CELLS = {"columns": np.arange(3), "starts": np.zeros(3), "widths": np.ones(3)}
 CELLS |= {"firsts": np.zeros(3), "n_cells": 4}
 
@@ -284,7 +284,7 @@ CELLS |= {"firsts": np.zeros(3), "n_cells": 4}
     ("name", "values"),
     [
         ("centre", [np.zeros(2), np.array([0, np.inf, 0])]),
-        ("nothing", [np.array([0, -1, 0]), np.array([0, np.nan, 0])]),
+        ("dead_zone", [np.array([0, -1, 0]), np.array([0, np.nan, 0])]),
         ("columns", [np.array([0, 1, 5]), np.array([0, 1, -1]), np.array([0.0, 1.0, 2.0])]),
         ("columns", [np.zeros((3, 1), dtype=int)]),
         ("starts", [np.zeros(2), np.full(3, np.nan)]),

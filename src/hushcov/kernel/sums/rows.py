@@ -278,8 +278,13 @@ def count_in_bins(bins: Any, total: Any) -> None:
 
 def sum_together(records: Any, sums: Sequence[RowSums]) -> list[IntArray]:
     """Return several sums over the records, which are read once for all of them."""
+    return split(records.map_sum(joined(sums)), sums)
+
+
+def joined(sums: Sequence[RowSums]) -> RowSums:
+    """Return the sums as one, one after the other in a row."""
     size = sum(int(np.prod(each.shape)) for each in sums)
-    return split(records.map_sum(RowSums(add_each, (tuple(sums),), (size,))), sums)
+    return RowSums(add_each, (tuple(sums),), (size,))
 
 
 def add_each(rows: Any, sums: Sequence[RowSums], total: Any) -> None:
