@@ -56,7 +56,7 @@ class PairScores:
 
     @property
     def rounding(self) -> int:
-        """A number that rounding moves a score by less than: centred ones, towards zero."""
+        """A bound on how far rounding towards zero moves a score; products of signs are exact."""
         return 0 if self.tilt is None else 1
 
     def score_distance(self, relation: Neighbours) -> int:
