@@ -102,13 +102,15 @@ class Entropy:
 
     def check(self) -> None:
         """Refuse any generator that is called private and is not keyed by the system."""
+        if not self.private:
+            return
         source = getattr(self.generator, "bit_generator", None)
-        keyed = type(self.generator) is np.random.Generator and type(source) is SecretChaCha
-        if self.private and not keyed:
-            raise ParameterError(
-                "entropy can be private only if it comes from entropy_source(None), got a "
-                f"{type(source or self.generator).__name__}: leave random_state at None."
-            )
+        if type(self.generator) is np.random.Generator and type(source) is SecretChaCha:
+            return
+        raise ParameterError(
+            "entropy can be private only if it comes from entropy_source(None), got a "
+            f"{type(source or self.generator).__name__}: leave random_state at None."
+        )
 
 
 def check_entropy(entropy: object) -> None:
