@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov._validation import check_choice, check_feature_scale, check_integer, check_real, shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.fit.registry import LARGEST_DENSE, check_memory
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
 from hushcov.release import Release
