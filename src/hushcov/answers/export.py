@@ -5,9 +5,8 @@ Everything is computed from the release, so that it costs no privacy.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from hushcov.postprocess import upper_pairs
 from hushcov.postprocess.bands import mend_band, mend_dense
 from hushcov.postprocess.structure import largest
 from hushcov.release import Release
-from hushcov.release.files import sibling_name
+from hushcov.release.files import draft_of
 from hushcov.release.view import LEVEL, ratio, view
 
 #: Files of pairs and matrices.
@@ -345,7 +344,9 @@ def export(
         blocks = list(changed.pop("blocks"))
         statement |= {"values": found.value_name, "level": level, "correction": changed}
         statement["blocks"] = blocks
-    with _draft(path) as draft:
+    place = Path(os.path.realpath(path))
+    replaced = place.is_dir() and any(place.iterdir())
+    with os_errors(path, "written", ParameterError), draft_of(place, replaced=replaced) as draft:
         if form in CLIENTS:
             for name, text in texts.items():
                 (draft / name).write_text(text, encoding="utf-8")
@@ -378,23 +379,6 @@ def _check_free(path: Path, overwrite: bool) -> None:
             f"path must be a new or empty folder, got {path}, which holds an export: choose "
             "another one, or overwrite."
         )
-
-
-@contextlib.contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """Yield a folder beside `path` that takes its place when all is written."""
-    with os_errors(path, "written", ParameterError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = sibling_name(path)
-        try:  # from before it is made: an interrupt leaves nothing
-            draft.mkdir()
-            yield draft
-            if path.exists():
-                shutil.rmtree(path)
-            draft.rename(path)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
 
 
 def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
