@@ -330,7 +330,6 @@ def export(
         "private": release.guarantee.private,
         "charge": "none: everything is computed from the release",
     }
-    correction: Correction | None = None
     lines: tuple[tuple[str, str], ...] = ()
     if form in CLIENTS:
         texts, table, told, lines = client_files(release, form, features)
@@ -339,8 +338,7 @@ def export(
         found = prepare(
             release, covariance=covariance, psd=psd, block_size=block_size, progress=progress
         )
-        correction = found.correction
-        changed = asdict(correction)
+        changed = asdict(found.correction)
         blocks = list(changed.pop("blocks"))
         statement |= {"values": found.value_name, "level": level, "correction": changed}
         statement["blocks"] = blocks
@@ -361,6 +359,7 @@ def export(
         (draft / STATEMENT).write_text(words, encoding="utf-8")
     tell("writing", 1.0)
     files = tuple(sorted(each.name for each in path.iterdir()))
+    correction = None if form in CLIENTS else found.correction
     return Exported(path, files, correction, statement, lines)
 
 
