@@ -7,9 +7,10 @@ import pytest
 from answer_documents import document
 
 from hushcov.answers.association import associate
-from hushcov.answers.columns import answered, matching, positions
+from hushcov.answers.columns import answered
 from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
+from hushcov.answers.names import matching, positions
 from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.answers.tables import window

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from documents import described, forge, seal
-from hushcov.answers.columns import matching
+from hushcov.answers.names import matching
 from hushcov.answers.tables import around, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError

@@ -10,9 +10,10 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import meant
 from hushcov._words import figure, number
-from hushcov.answers.columns import doubts, feature_names, positions, refuse_unknown, spelt_out
+from hushcov.answers.columns import doubts, refuse_unknown, spelt_out
 from hushcov.answers.files import Table
 from hushcov.answers.linear import linear
+from hushcov.answers.names import feature_names, positions
 from hushcov.answers.regression import means_of, regress
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import Uncertain, width_of, with_missing

@@ -15,8 +15,9 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import counted, number
-from hushcov.answers.columns import chosen_varying, doubts, feature_names
+from hushcov.answers.columns import chosen_varying, doubts
 from hushcov.answers.files import Table
+from hushcov.answers.names import feature_names
 from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
 from hushcov.exceptions import CapacityError, printable
 from hushcov.postprocess import values_at

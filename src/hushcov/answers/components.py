@@ -23,7 +23,8 @@ from scipy.optimize import isotonic_regression
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted, number
-from hushcov.answers.columns import chosen_varying, doubts, feature_names
+from hushcov.answers.columns import chosen_varying, doubts
+from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import check_noise, excess_of, put_right, uncertain, width_of
 from hushcov.exceptions import ParameterError

@@ -10,17 +10,10 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.answers.columns import (
-    MOST_ASKED,
-    doubts,
-    feature_names,
-    partners,
-    positions,
-    refuse_unknown,
-    transform_of,
-)
+from hushcov.answers.columns import doubts, partners, refuse_unknown
 from hushcov.answers.files import Table
 from hushcov.answers.linear import AUTO_RIDGE, LIMIT, Linear, linear
+from hushcov.answers.names import MOST_ASKED, feature_names, positions, transform_of
 from hushcov.answers.regression import MEANS_UNSURE, UNBOUNDED, means_of, predicted, ridge_words
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (

@@ -23,8 +23,8 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_choice, check_integer, check_level, shown
 from hushcov._version import __version__
 from hushcov.answers.clients import CLIENTS, client_files
-from hushcov.answers.columns import feature_names
 from hushcov.answers.files import Table, check_parquet, table_writer, write_table
+from hushcov.answers.names import feature_names
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import upper_pairs
 from hushcov.postprocess.bands import mend_band, mend_dense

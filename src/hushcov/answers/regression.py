@@ -15,10 +15,8 @@ from hushcov._words import figure
 from hushcov.answers.columns import (
     chosen,
     doubts,
-    feature_names,
     in_words,
     partners,
-    positions,
     refuse_unknown,
     say_left_out,
     spelt_out,
@@ -33,6 +31,7 @@ from hushcov.answers.linear import (
     Linear,
     linear,
 )
+from hushcov.answers.names import feature_names, positions
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,

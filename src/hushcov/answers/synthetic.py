@@ -25,8 +25,9 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_integer, meant, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
-from hushcov.answers.columns import adds_up, feature_names
+from hushcov.answers.columns import adds_up
 from hushcov.answers.files import Table, check_parquet, table_writer
+from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
 from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.kernel.accounting import RECORD

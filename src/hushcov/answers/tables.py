@@ -14,8 +14,8 @@ from scipy import sparse
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import counted
-from hushcov.answers.columns import feature_names, positions
 from hushcov.answers.files import Column, Table, frame, write_table
+from hushcov.answers.names import feature_names, positions
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse
 from hushcov.promise import promise_words

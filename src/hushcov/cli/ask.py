@@ -10,8 +10,9 @@ from typing import Any
 import click
 import numpy as np
 
-from hushcov.answers.columns import answered, feature_names, spelt_out
+from hushcov.answers.columns import answered, spelt_out
 from hushcov.answers.files import check_parquet, write_table
+from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
 from hushcov.cli.answers import columns_of, features_option, reads_release, records, split_names
 from hushcov.cli.files import check_paths

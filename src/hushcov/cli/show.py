@@ -15,7 +15,7 @@ import numpy as np
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
-from hushcov.answers.columns import MOST_ASKED, feature_names, matching
+from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
     Window,
     around,

@@ -190,7 +190,7 @@ class Answers:
             Library of the frame; by default as in `pairs`. Polars has no row labels: its first
             column, `feature`, has the names, so that no feature may be called that.
         """
-        from hushcov.answers.columns import feature_names
+        from hushcov.answers.names import feature_names
         from hushcov.answers.tables import square_frame
 
         names = feature_names(self._released()).tolist()

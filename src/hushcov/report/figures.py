@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.answers.columns import feature_names
+from hushcov.answers.names import feature_names
 from hushcov.release import Release
 from hushcov.release.view import view
 from hushcov.report.heat import strongest_map

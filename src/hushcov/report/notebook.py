@@ -10,7 +10,7 @@ from html import escape
 
 import numpy as np
 
-from hushcov.answers.columns import feature_names
+from hushcov.answers.names import feature_names
 from hushcov.answers.tables import WARNING, overview
 from hushcov.release import Release
 from hushcov.release.view import view
