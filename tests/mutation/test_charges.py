@@ -18,7 +18,7 @@ import pytest
 from hushcov.calibration import full_budget
 from hushcov.exceptions import LedgerError, PrivacyConditionError
 from hushcov.fit import counting, preparation
-from hushcov.fit.complete import CompleteParameters, read_count
+from hushcov.fit.complete import CompleteParameters
 from hushcov.fit.counting import Counting
 from hushcov.fit.location import LocationParameters, LookUnits
 from hushcov.fit.preparation import Preparation
@@ -77,7 +77,7 @@ def test_counts_are_released_with_their_noise(monkeypatch, noise):
     ("noisy", "share"), [(981, 1.0), (980, 1.0), (979, 0.979), (500, 0.5), (10, 0.01), (-7, 0.01)]
 )
 def test_the_share_of_complete_records_is_read_off_the_noisy_count(noisy, share):
-    assert read_count(noisy, CompleteParameters(1_000, 10)).share == share
+    assert CompleteParameters(1_000, 10).read(noisy)[1] == share
 
 
 @RELATIONS

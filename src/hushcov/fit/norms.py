@@ -100,12 +100,6 @@ class NormBound:
         beyond = float(np.maximum(squares - self.norm**2, 0.0) @ shares)
         return min(0.5, beyond / total) if total > 0 else 0.0
 
-    @property
-    def variance(self) -> float:
-        """The variance of the squared norms."""
-        squares, shares = np.array(self.squares), np.array(self.shares)
-        return float(squares**2 @ shares - (squares @ shares) ** 2) if len(squares) else 0.0
-
     def beyond(self, squared_bounds: FloatArray) -> FloatArray:
         """Return the mean over records of what their squared norms have beyond each bound."""
         over = np.maximum(np.array(self.squares) - squared_bounds[:, None], 0.0)

@@ -158,7 +158,17 @@ def estimate_scales(
     from those without it, in their last digits.
     """
     shares, log2_scale = _laws()
-    likelihood = _likelihood(noisy_counts, shares, n_records, sigma)
+    # Of each law (columns) for each feature (rows), over the largest of its row. It falls with
+    # |counts - n shares|^2 / (2 variance); left out is what is the same for all laws. Single
+    # precision halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
+    n = n_records
+    variance = float(sigma) ** 2 + RULES.chance * n + (RULES.misfit * n) ** 2
+    expected = (shares * (n / variance)).astype(np.float32)
+    half_square = (0.5 * n * n / variance * np.sum(shares**2, axis=1)).astype(np.float32)
+    likelihood: Float32Array = noisy_counts.astype(np.float32) @ expected.T
+    likelihood -= half_square
+    likelihood -= likelihood.max(axis=1, keepdims=True)
+    np.exp(likelihood, out=likelihood)
     common = 1 / (1 + (log2_scale / RULES.usual_octaves) ** 2)  # before any feature is seen
     common *= (1 - RULES.constant_share) / common.sum()
     common[0] = RULES.constant_share
@@ -208,20 +218,6 @@ def _laws() -> tuple[FloatArray, FloatArray]:
         log2_scale.append(position + math.log2(nonzero) / 2)
     order = np.argsort(np.concatenate(log2_scale), kind="stable")
     return np.concatenate(shares)[order], np.concatenate(log2_scale)[order]
-
-
-def _likelihood(noisy_counts: IntArray, shares: FloatArray, n: int, sigma: int) -> Float32Array:
-    """Likelihood of each law (columns) for each feature (rows), over the largest of its row."""
-    variance = float(sigma) ** 2 + RULES.chance * n + (RULES.misfit * n) ** 2
-    # |counts - n shares|^2 / (2 variance), less what is the same for all laws. Single precision
-    # halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
-    expected = (shares * (n / variance)).astype(np.float32)
-    half_square = (0.5 * n * n / variance * np.sum(shares**2, axis=1)).astype(np.float32)
-    log_likelihood: Float32Array = noisy_counts.astype(np.float32) @ expected.T
-    log_likelihood -= half_square
-    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    np.exp(log_likelihood, out=log_likelihood)
-    return log_likelihood
 
 
 def _summary(posterior: Float32Array, log2_scale: FloatArray) -> tuple[FloatArray, BoolArray]:
