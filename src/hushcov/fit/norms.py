@@ -25,6 +25,7 @@ WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
 # Bins of squared norms, over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
+_SQUARED_EDGES = np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE)
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,7 @@ class NormBound:
 
 def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
     """Return edges between the bins of norms, in squared steps of the grid."""
-    return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
-
-
-def _squared_edges(n_found: int) -> FloatArray:
-    """Return squared norms between bins, in squared scales."""
-    return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
+    return tuple(int(edge) for edge in n_found * _SQUARED_EDGES / grid.step**2)
 
 
 def _last_bin(counts: IntArray, sigma: int) -> int | None:
@@ -170,7 +166,7 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
     whose largest eigenvalue is sqrt(d) times the mean one.
     """
-    edges = _squared_edges(n_found)
+    edges = n_found * _SQUARED_EDGES
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
     last = _last_bin(counts, sigma)
     if last is None:  # nothing is seen: as normal records of related features would have it
