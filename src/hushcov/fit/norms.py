@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import NormCounts, UnitNormCounts
+from hushcov.kernel.queries import LARGEST_SIGMA, NormCounts, UnitNormCounts
 from hushcov.kernel.session import Session
 from hushcov.postprocess import lost_beyond
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
+RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
 # Bins of squared norms, over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _SQUARED_EDGES = np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE)
@@ -64,6 +66,30 @@ class NormRules:
 
 
 RULES = NormRules()
+
+
+def norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
+    """A bound on the norm of a record in steps of the grid; none is longer than the last."""
+    norm = min(norm, radius * math.sqrt(n_features))
+    return max(1, math.floor(norm * half_width / radius))
+
+
+def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
+    """The finest grid on which sums, squared norms and noise are within what is exact."""
+    finest = min(
+        HALF_WIDTH,
+        math.isqrt(2**62 // inputs.n_records),
+        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
+        math.floor(min(2.0**62, radius / norm * math.sqrt(LARGEST_SIGMA / 2 * mu))),
+    )
+    if finest < 1:
+        raise CapacityError(
+            f"{inputs.n_features:,} features at epsilon {inputs.epsilon:g} and delta "
+            f"{inputs.delta:g} need more noise than integers hold: use fewer features or a "
+            "larger budget."
+        )
+    return finest
 
 
 def norm_counts(scale: FloatArray) -> NormCounts:

@@ -26,14 +26,16 @@ from hushcov.fit.adaptive.pairs import (
     with_errors,
 )
 from hushcov.fit.adaptive.rules import AdaptiveRules
-from hushcov.fit.gaussian.mechanism import RADIUS, exact_half_width, norm_in_steps
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
+    RADIUS,
     WIDEST,
     NormBound,
     UnitBound,
     choose_norm,
+    exact_half_width,
     norm_counts,
+    norm_in_steps,
     release_unit_bound,
 )
 from hushcov.fit.screened.mechanism import TO_CORRELATION, pair_of

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from scipy import special
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
 from hushcov.exceptions import CapacityError, DataError
-from hushcov.fit.norms import release_unit_bound
+from hushcov.fit.norms import RADIUS, exact_half_width, norm_in_steps, release_unit_bound
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
@@ -31,8 +31,6 @@ from hushcov.kernel.session import Noisy, Session
 from hushcov.release import Making, Release, parts_of
 
 NAME = "gaussian"
-RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
-LARGEST_HALF_WIDTH = 32767
 _UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
 
 
@@ -184,12 +182,6 @@ def _checked_norm(row_norm: float | None) -> float | None:
     return check_real("row_norm", row_norm, above=0, cure=cure)
 
 
-def norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
-    """A bound on the norm of a record in steps of the grid; none is longer than the last."""
-    norm = min(norm, radius * math.sqrt(n_features))
-    return max(1, math.floor(norm * half_width / radius))
-
-
 def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     """The norm bound B at which a little more would cost as much in noise as it saves in bias.
 
@@ -206,24 +198,6 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     clipped = min(0.5, max(1e-15, reach * d / (n * max(mu, 1e-300) * (k + 1) / 2)))
     spread = (k + 3) / 4
     return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
-
-
-def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
-    """The finest grid on which sums, squared norms and noise are within what is exact."""
-    finest = min(
-        LARGEST_HALF_WIDTH,
-        math.isqrt(2**62 // inputs.n_records),
-        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
-        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
-        math.floor(min(2.0**62, radius / norm * math.sqrt(LARGEST_SIGMA / 2 * mu))),
-    )
-    if finest < 1:
-        raise CapacityError(
-            f"{inputs.n_features:,} features at epsilon {inputs.epsilon:g} and delta "
-            f"{inputs.delta:g} need more noise than integers hold: use fewer features or a "
-            "larger budget."
-        )
-    return finest
 
 
 def release_gaussian(
