@@ -43,18 +43,15 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram, PairSigns, UnitGram
 from hushcov.kernel.session import Session
-from hushcov.postprocess import (
-    beside,
+from hushcov.postprocess import detection_deviation, noise_norm, symmetric_sparse
+from hushcov.postprocess.structure import (
     best_candidate,
     coherent_norm,
-    detection_deviation,
     entry_deviation,
     largest,
     largest_of,
     leading_direction,
-    noise_norm,
     signal_norm,
-    symmetric_sparse,
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
@@ -353,13 +350,12 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
 def _hidden(run: _Run, pairs: tuple[IntArray, IntArray], probe: Probe) -> float:
     """Approximate the norm of the signal that a probe has beside `pairs`."""
     mean, noise, taken = probe.mean, probe.noise_sd, probe.at(pairs)
-    left = beside(mean, taken, float(np.vdot(mean, mean)))
-    found = signal_norm(left, entry_deviation(mean, noise, run.sampled))
+    found = signal_norm(mean, taken, entry_deviation(mean, noise, run.sampled))
     small = run.d <= _ALL_EIGENVECTORS
     strongest = np.linalg.eigh(taken.toarray())[1][:, -1] if small else leading_direction(taken)
     for direction in (np.ones(run.d), strongest):
         unit = direction / (float(np.linalg.norm(direction)) or 1.0)
-        along = float(unit @ left.product(unit))
+        along = float(unit @ (mean @ unit - taken @ unit))
         whole = along + float(unit @ (taken @ unit))
         found = max(found, coherent_norm(along, whole, noise, run.sampled))
     return found
