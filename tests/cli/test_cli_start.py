@@ -1,6 +1,7 @@
 """`hushcov start` and `demo`: what they ask, run and show; no record is read before yes."""
 
 import builtins
+import importlib.util
 import io
 import json
 import os
@@ -523,3 +524,29 @@ def test_bad_options(refused, arguments, code, message):
     Path("here").mkdir()
     Path("file").write_text("")
     assert message in refused(code, "demo", *arguments)
+
+
+# Raw tables with every defect that they have, from `start` to a regression: see the study.
+
+
+STUDY = Path(__file__).resolve().parents[2] / "benchmarks" / "studies" / "raw_tables.py"
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(STUDY.parent))
+    spec = importlib.util.spec_from_file_location("raw_tables", STUDY)
+    found = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "raw_tables", found)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hospital", "households"])
+def test_a_walk_from_a_raw_table_to_a_regression(study, name):
+    """Four times the width of an interval: wrong once in many millions of releases."""
+    for what, truth, estimate, low, high in study.walk(getattr(study, name)(30_000, 5)):
+        assert abs(estimate - truth) < 4 * (high - low), what
+        assert high - low < (0.05 if what.startswith("share") else max(1.0, abs(truth))), what

@@ -13,9 +13,9 @@ from scipy import special, stats
 
 from budgets import ample, spent, squared
 from fit.settings import seeded
-from hushcov.bounds import Bounds, check_bounds
-from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
-from hushcov.fit import location, octaves
+from hushcov.bounds import check_bounds
+from hushcov.exceptions import SeededNoiseWarning
+from hushcov.fit import octaves
 from hushcov.fit.location import LocationParameters, LookUnits, find_location
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation
@@ -26,7 +26,6 @@ from hushcov.kernel.queries import CellCounts, SignedOctaves
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import SMALLEST_EXPONENT
 from hushcov.tables.sources import ArrayRecords
-from sessions import session_of
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 MU = 0.2367  # of epsilon = 1, delta = 1e-6
@@ -112,26 +111,6 @@ def times_off(scale, x):
 # Parameters
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        *(({"n_records": 0}, "n_records"), ({"n_records": 10**19}, "n_records")),
-        *(({"n_features": 0}, "n_features"), ({"total_mu": 0.0}, "total_mu")),
-        *(({"total_mu": math.nan}, "total_mu"), ({"evidence_level": 0.0}, "evidence_level")),
-        ({"evidence_level": 0.5}, "evidence_level"),
-    ],
-)
-def test_bad_parameters_are_refused(change, name):
-    with pytest.raises(ParameterError, match=f"{name} must be"):
-        LocationParameters(**{"n_records": 100, "n_features": 5, "total_mu": 0.1} | change)
-
-
-@pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
-def test_records_of_another_size_are_refused(shape):
-    with pytest.raises(DataError, match="as declared"):
-        find_location(session_of(np.ones(shape)), LocationParameters(100, 5, MU))
-
-
 units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
 
 
@@ -154,44 +133,6 @@ def test_no_path_spends_more_than_was_charged(n, mu, d, later):
 
 
 # Privacy
-
-
-class Spy:
-    """Looks as they are made: units, queries, and noisy counts of each."""
-
-    def __init__(self, monkeypatch):
-        self.looks = []
-        look_mu, noisy = LocationParameters.look_mu, location.Look.noisy
-
-        def spied_mu(parameters, number, each, spent):
-            mu = look_mu(parameters, number, each, spent)
-            if mu is not None:
-                self.looks.append((each, mu, [], []))
-            return mu
-
-        def spied_noisy(look, query):
-            found = noisy(look, query)
-            self.looks[-1][2].append(query)
-            self.looks[-1][3].append((look.sigma, query, found))
-            return found
-
-        monkeypatch.setattr(LocationParameters, "look_mu", spied_mu)
-        monkeypatch.setattr(location.Look, "noisy", spied_noisy)
-
-
-def test_events_are_what_looks_spent_and_never_more_than_was_charged(monkeypatch):
-    rng = np.random.default_rng(3)
-    for n, repeats in ((300, 1), (3000, 1), (N, 3)):
-        kinds = [np.asarray(x, float) for _ in range(repeats) for x in columns(rng, n).values()]
-        with monkeypatch.context() as patch:
-            spy = Spy(patch)
-            budget = ample()
-            find(np.stack(kinds, axis=1), budget=budget)
-        mus = [mu for _, mu, _, _ in spy.looks]
-        assert list(spent(budget).values()) == pytest.approx(mus)
-        largest = LocationParameters(n, len(kinds), MU).largest_mu
-        assert squares(mus) <= Fraction(largest) ** 2
-        assert len(mus) <= 6
 
 
 # Evidence
@@ -420,5 +361,3 @@ def test_bounds_make_a_stage_possible_for_few_records():
     assert expected(check_bounds({0: (0, 1), 1: (0, 1)}, 2)) == Found()
     assert expected(check_bounds({0: (1, 1), 1: (0, 1)}, 2)) == Found()
     assert expected(check_bounds({0: (1, 1)}, 2)).share == 0
-    with pytest.raises(ParameterError, match="bounds must be 2 pairs"):
-        Preparation(50, 2, KNOWN_MU, bounds=Bounds((0.0,), (1.0,)))

@@ -47,7 +47,8 @@ from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
-from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
+from hushcov.postprocess import detection_deviation, symmetric_sparse
+from hushcov.postprocess.structure import leading_direction
 from hushcov.release import Making, Release, Structure, parts_of
 
 NAME = "candidates"

@@ -18,7 +18,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import NormCounts, UnitNormCounts
 from hushcov.kernel.session import Session
-from hushcov.postprocess import lost_beyond
+from hushcov.postprocess.tails import lost_beyond
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0

@@ -37,13 +37,8 @@ from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.queries import PairSigns, ProductMap, ProductNormCounts
 from hushcov.kernel.session import Session
-from hushcov.postprocess import (
-    KnownErrors,
-    detection_deviation,
-    estimate_error,
-    multiply_outer,
-    symmetric_sparse,
-)
+from hushcov.postprocess import detection_deviation, multiply_outer, symmetric_sparse
+from hushcov.postprocess.tails import KnownErrors, estimate_error
 from hushcov.release import Structure
 from hushcov.release.coverage import (
     SURE,

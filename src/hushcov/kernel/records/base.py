@@ -112,7 +112,7 @@ class Records(ABC):
 
     @property
     def n_rows(self) -> int:
-        """How many rows are summed. For memory and exact sums alone: it need not be public."""
+        """Number of rows that are summed, for memory and exact sums: it need not be public."""
         return self.n_records
 
     @property
