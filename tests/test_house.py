@@ -124,8 +124,8 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,
     "pages of documentation": 47,
-    "words of documentation": 84_959,
-    "lines of tests": 50_990,
+    "words of documentation": 85_012,
+    "lines of tests": 51_016,
 }
 
 
