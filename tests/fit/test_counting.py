@@ -17,7 +17,6 @@ from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.fit.complete import (
     CompleteParameters,
     complete_parameters,
-    read_count,
 )
 from hushcov.fit.counting import Counting, most_rows
 from hushcov.inputs import ReleaseInputs
@@ -48,11 +47,11 @@ def counted_by(counting, records, entropy, units=None):
 
 
 def share_of(records, parameters, entropy):
-    """The share of complete records, however few there are."""
+    """The number and the share of complete records, however few there are."""
     session = session_of(records, entropy=entropy)
     query, noise = queries.CompleteRows(), (parameters.sigma,)
     noisy = session.measure(query, parameters.cost().mu, deviations=noise)
-    return read_count(int(noisy.integers[0]), parameters)
+    return parameters.read(int(noisy.integers[0]))
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
@@ -195,10 +194,7 @@ def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise,
     monkeypatch.setattr(kernel, "rounded_normal", draw)
     rows = np.where(np.arange(100)[:, None] < 90, np.ones((100, 2)), NAN)
     found = share_of(with_gaps(rows), CompleteParameters(100, 10), warned())
-    assert found.share == share
-    # Only what is released is stored, and it is a number of records.
-    noisy = 90 + noise
-    assert found.to_dict() == {"released": min(max(noisy, 0), 100), "of": 100, "noise_sd": 10}
+    assert found[:2] == (min(max(90 + noise, 0), 100), share)
     assert asked == [(10, 1)]
 
 
@@ -218,7 +214,7 @@ def test_entropy_of_another_kind_is_refused():
     ],
 )
 def test_a_count_that_is_of_no_use(noisy, n, sigma, enough):
-    assert read_count(noisy, CompleteParameters(n, sigma)).enough is enough
+    assert CompleteParameters(n, sigma).read(noisy)[2] is enough
 
 
 def test_noise_is_not_taken_for_units_of_many_records():
