@@ -24,6 +24,7 @@ from hushcov.cli.main import cli
 from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.exceptions import ParameterError
 from hushcov.ledger import Ledger
+from hushcov.paper.verification.claims import N_CLAIMS
 from hushcov.release.files import read_release
 from hushcov.tables import files, formats
 
@@ -495,7 +496,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "$ hushcov ask regression demo/release weight --on height,age",
         "The true ones are 1 kg for a cm of height",
         "What to see: demo/release/report.html, in a browser, and demo/release/heatmap.png",
-        "$ hushcov paper verify --features 20 --runs 1 33 of the 33 claims",
+        f"$ hushcov paper verify --features 20 --runs 1 {N_CLAIMS} of the {N_CLAIMS} claims",
         "Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 records or more",
         "made by the default, an adaptive mechanism of our own",
         "'hushcov start DATA'",
