@@ -48,4 +48,4 @@ class Unlimited(Budget):
 
 
 def unlimited(X, entropy):
-    return Session(records_of(X), Unlimited(50.0, 0.05, private=False), entropy)
+    return Session(records_of(X), Unlimited(50.0, 0.05, mu=0.1, private=False), entropy)

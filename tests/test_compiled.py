@@ -12,7 +12,7 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 from hushcov import _compiled
-from hushcov.kernel.sums import rows
+from hushcov.kernel.sums import products
 
 HEAVY = ("numba", "scipy.optimize", "tomllib")
 NOT_FOR_PLANS = ("sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "torch", "dask")
@@ -48,11 +48,11 @@ def test_no_compiler_is_loaded_before_a_fit():
 
 
 def test_functions_that_call_others_work_and_are_pickled_by_name():
-    row, y = np.array([1.0, 2.0]), np.empty(2)
-    assert rows.centre_row(row, np.ones(2), np.full(2, 9.0), y)  # calls finite_row
-    np.testing.assert_array_equal(y, [0.0, 1.0])
-    assert pickle.loads(pickle.dumps(rows.centre_row)) is rows.centre_row
-    assert rows.centre_row.__doc__ is not None
+    lanes, inside = np.array([1, 2, 3, 4], dtype=np.int16), np.ones(2)
+    products._slide(lanes, 1, 1.0, inside)  # calls _product
+    np.testing.assert_array_equal(inside, [10.0, 17.0])
+    assert pickle.loads(pickle.dumps(products._slide)) is products._slide
+    assert products._slide.__doc__ is not None
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3, 20])

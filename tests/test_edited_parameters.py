@@ -17,7 +17,7 @@ from fit.screened.settings import DESIGN
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
 from hushcov.fit.complete import complete_parameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
-from hushcov.fit.scales import scale_parameters
+from hushcov.fit.scales import ScaleParameters
 from hushcov.fit.screened.mechanism import screened_parameters
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
 from hushcov.kernel.accounting import Gaussian, compose
@@ -179,10 +179,10 @@ def cases() -> dict[str, Case]:
             *("radius", "half_width"),
         ),
         "scales": case(
-            scale_parameters(10_000, 6, 0.1),
+            ScaleParameters(10_000, 6, 0.1),
             cost_of_event,
-            {"mu": 2.0, "sigma": 0.9, "n_features": 2},
-            *("n_records", "neighbours.most_rows", "neighbours.combined"),
+            {"mu": 2.0},
+            *("n_records", "n_features", "neighbours.most_rows", "neighbours.combined"),
         ),
         "complete": case(complete_parameters(INPUTS), cost_of_event, {"sigma": 0.01}, "n_records"),
         "multiscale, gates": multiscale_case("gate"),

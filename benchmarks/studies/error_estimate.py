@@ -228,9 +228,9 @@ def covered(found: Measured) -> dict[str, float]:
     inside = (table.lower <= value) & (value <= table.upper)
     of_truth = (table.correlation_lower <= truth) & (truth <= table.correlation_upper)
     there = np.isfinite(table.correlation_lower)
-    holds, own_holds = (each.status != UNRELIABLE for each in (table, own))
+    holds, own_holds = (each != UNRELIABLE for each in (table.status, own["status"]))
     square = found.deviation**2
-    variances = (own.lower <= square) & (square <= own.upper)
+    variances = (own["lower"] <= square) & (square <= own["upper"])
 
     def mean(values: npt.NDArray[np.bool_]) -> float:
         return float(values.mean()) if len(values) else np.nan

@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov import EigenSamplingCovariance, GaussianCovariance
 from hushcov.calibration import full_budget
-from hushcov.fit.scales import release_scales, scale_parameters
+from hushcov.fit.scales import ScaleParameters, release_scales
 from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.session import Session
@@ -73,7 +73,7 @@ def scales() -> None:
     for d, n, share in SCALES:
         deviation = 10 ** generator.uniform(-6, 6, d)
         records = open_records(generator.standard_normal((n, d)) * deviation)
-        parameters = scale_parameters(n, d, math.sqrt(2 * share * RHO))
+        parameters = ScaleParameters(n, d, math.sqrt(2 * share * RHO))
         entropy = Entropy(generator, private=False)
         budget = full_budget(50.0, 0.05, ONE_REPLACED, private=False)
         ratio = release_scales(Session(records, budget, entropy), parameters).scale / deviation

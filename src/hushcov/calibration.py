@@ -155,7 +155,7 @@ def calibrate(
     best: list[int] = []
 
     def delta_excess(log_noise: float) -> float:
-        """About how far too large delta is: a smooth function, to guess from."""
+        """Return the log of delta over the wanted one: approximate, but smooth."""
         proofs = _proofs(event_family(math.exp(log_noise)))
         ends = len(best) < 2  # of the bracket; between them what is best at both is
         used = proofs if ends or best[0] != best[1] else proofs[best[0] : best[0] + 1]
@@ -165,7 +165,7 @@ def calibrate(
         return math.log(max(min(found, default=1.0), sys.float_info.min) / delta)
 
     def epsilon_excess(log_noise: float) -> float:
-        """About how far too large epsilon is; slower, and may ask for more noise."""
+        """Return the log of epsilon over the wanted one; slower, and may ask for more noise."""
         proofs = _proofs(event_family(math.exp(log_noise)))
         bounds = (bound_at(*proof, delta) for proof in proofs)
         found = min((each.epsilon for each in bounds if each is not None), default=_MOST_EPSILON)

@@ -58,9 +58,9 @@ def test_pairs_of_levels_of_one_category_are_not_counted_as_released():
 
 def test_variances_end_at_what_public_bounds_allow():
     found = view(staff(noise=0.3)).features()
-    assert found.variance[1] < 0.25
-    assert found.upper[1] == 0.25
-    assert found.upper[4] > 0.25  # without bounds
+    assert found["variance"][1] < 0.25
+    assert found["upper"][1] == 0.25
+    assert found["upper"][4] > 0.25  # without bounds
 
 
 def test_the_name_of_a_category_stands_for_its_columns_but_one():

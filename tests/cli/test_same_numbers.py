@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections import defaultdict
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -448,17 +449,16 @@ def test_a_planted_difference_is_noticed(run, monkeypatch, change):
     """One place shows a number of its own, which is 2 % larger."""
     shown, features = View.listed, View.features
 
-    def larger(table, names):
-        for name in names:
-            object.__setattr__(table, name, 1.02 * getattr(table, name))
-        return table
+    def larger_pairs(view, *args):
+        table = shown(view, *args)
+        return replace(table, **{change: 1.02 * getattr(table, change)})
+
+    def larger_variances(view, level=0.95):
+        table = features(view, level)
+        return table | {change: 1.02 * table[change]}
 
     if change == "variance":
-        monkeypatch.setattr(
-            View, "features", lambda view, level=0.95: larger(features(view, level), [change])
-        )
+        monkeypatch.setattr(View, "features", larger_variances)
     else:
-        monkeypatch.setattr(
-            View, "listed", lambda view, *args: larger(shown(view, *args), [change])
-        )
+        monkeypatch.setattr(View, "listed", larger_pairs)
     assert collected(run, "adaptive, sparse").disagreements()

@@ -100,7 +100,7 @@ def heavy_result(kind, seed):
     table, true = seen.table((rows, columns)), truth[rows, columns]
     covered = (table.correlation_lower <= true) & (true <= table.correlation_upper)
     own = seen.features()
-    of_variances = (own.lower <= deviation**2) & (deviation**2 <= own.upper)
+    of_variances = (own["lower"] <= deviation**2) & (deviation**2 <= own["upper"])
     return found, found.least <= error <= found.most, covered.mean(), of_variances.mean()
 
 

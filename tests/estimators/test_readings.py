@@ -21,7 +21,7 @@ READINGS = {
     "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
     "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 1, 1),
     "gaussian, mean known": (GaussianCovariance(**BUDGET, assume_centered=True), 2, 2),
-    "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 5),  # signs are packed early
+    "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 6),
     "screened, known": (ScreenedCovariance(**BUDGET, **KNOWN, row_sparsity=2), 2, 2),
     "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 6),
 }

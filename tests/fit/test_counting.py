@@ -270,10 +270,7 @@ def test_the_law_of_the_share():
     assert deviations(noise + 2) > beyond
 
 
-def test_bad_parameters_and_entropy():
-    for bad in ((0, 3), (5, -1), (5, 1.5), (None, 3)):
-        with pytest.raises(ParameterError):
-            CompleteParameters(*bad)
+def test_entropy_of_another_kind_is_refused():
     with pytest.raises(ParameterError):
         share_of(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng(0))
 

@@ -14,7 +14,7 @@ from scipy import special, stats
 from budgets import ample, spent, squared
 from fit.settings import seeded
 from hushcov.bounds import Bounds, check_bounds
-from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.fit import location, octaves
 from hushcov.fit.location import LocationParameters, LookUnits, find_location
 from hushcov.fit.mechanism import Prepared
@@ -26,7 +26,6 @@ from hushcov.kernel.queries import CellCounts, SignedOctaves
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import SMALLEST_EXPONENT
 from hushcov.tables.sources import ArrayRecords
-from sessions import session_of
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 MU = 0.2367  # of epsilon = 1, delta = 1e-6
@@ -110,26 +109,6 @@ def times_off(scale, x):
 
 
 # Parameters
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        *(({"n_records": 0}, "n_records"), ({"n_records": 10**19}, "n_records")),
-        *(({"n_features": 0}, "n_features"), ({"total_mu": 0.0}, "total_mu")),
-        *(({"total_mu": math.nan}, "total_mu"), ({"evidence_level": 0.0}, "evidence_level")),
-        ({"evidence_level": 0.5}, "evidence_level"),
-    ],
-)
-def test_bad_parameters_are_refused(change, name):
-    with pytest.raises(ParameterError, match=f"{name} must be"):
-        LocationParameters(**{"n_records": 100, "n_features": 5, "total_mu": 0.1} | change)
-
-
-@pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
-def test_records_of_another_size_are_refused(shape):
-    with pytest.raises(DataError, match="as declared"):
-        find_location(session_of(np.ones(shape)), LocationParameters(100, 5, MU))
 
 
 units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)

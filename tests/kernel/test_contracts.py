@@ -23,6 +23,8 @@ PLACES = {"measure_in_strips", "reserve", "count", "select", "_charge", "_noised
 UNWRAPS = {"paper/plan.py", "estimators/scaled.py"}
 #: What a session keeps to itself, and is used by the kernel alone.
 HIDDEN = {"_records", "_state", "_units", "_entropy", "_held", "_noised", "_hold", "_charge"}
+#: What a reserve keeps to itself.
+PAID = {"_left", "_deviation", "_session"}
 
 
 def functions(tree):
@@ -65,6 +67,10 @@ def faults(tree):
         if isinstance(node, ast.Attribute) and node.attr in HIDDEN:
             own = ast.unparse(node.value)
             found += [f"uses {own}.{node.attr}"] if "session" in own else []
+        if isinstance(node, ast.Call) and name_of(node.func) == "Reserve":
+            found.append("makes a Reserve, which only a session charges for")
+        if isinstance(node, ast.Attribute) and node.attr in PAID and "reserve" in ast.unparse(node):
+            found.append(f"uses {ast.unparse(node)}")
     return found
 
 
@@ -107,6 +113,8 @@ def test_one_place_draws_and_spends():
         "def f(budget): budget.mu *= 2",
         "def f(session): return session._records",
         "def f(self): return self.session._state.budget",
+        "def f(session): return Reserve(session, 100, 1)",
+        "def f(reserve): reserve._left = 100",
     ],
 )
 def test_ways_around_the_session_are_found(code):

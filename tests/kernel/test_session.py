@@ -11,7 +11,15 @@ import pytest
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.kernel import session as module
 from hushcov.kernel import views
-from hushcov.kernel.accounting import ADD_REMOVE, UNSPENT, Budget, Gaussian, Neighbours, Pure
+from hushcov.kernel.accounting import (
+    ADD_REMOVE,
+    REPLACE,
+    UNSPENT,
+    Budget,
+    Gaussian,
+    Neighbours,
+    Pure,
+)
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.queries import (
@@ -24,6 +32,7 @@ from hushcov.kernel.queries import (
     ScaleCounts,
     SignedOctaves,
     SignSums,
+    UnitGram,
 )
 from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
@@ -95,6 +104,21 @@ def test_noise_that_is_too_small_is_refused(monkeypatch):
     assert session.measure(query, 0.5, deviations=(least,)).deviations == (least,)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [Gram(GRID, 10**6), Gram(GRID, 300), UnitGram(GRID, 300, 2)],
+    ids=["wide", "bounded", "units"],
+)
+def test_noise_that_is_too_small_on_the_diagonal_is_refused(query, monkeypatch):
+    """Also where coordinates alone bound the matrix, whose sensitivity forgot the diagonal once."""
+    whose = Neighbours(REPLACE, query.rows_per_unit, "patient", combined=True)
+    seen, session = events(monkeypatch), session_of(X, Budget(9.0, 1e-6, whose, mu=0.5))
+    off, _ = query.deviations(0.4, whose)
+    with pytest.raises(PrivacyConditionError, match="as much noise as it is charged for"):
+        session.measure(query, 0.4, deviations=(off, off // 2))
+    assert ("draw", "symmetric_noise") not in seen
+
+
 class Foreign(ScaleCounts):
     """A query of somebody else, which says that neighbours do not differ at all."""
 
@@ -143,7 +167,8 @@ def test_a_reserve_is_for_as_many_queries_as_were_charged():
     assert not np.array_equal(first, second)
     with pytest.raises(PrivacyConditionError, match="charged for"):
         reserve.measure(CompleteRows())
-    assert len(session.transcript) == 1
+    lines = [(each.query, each.cost, each.noise) for each in session.transcript]
+    assert lines == [("Reserve", 0.25, (8,))] + 2 * [("ScaleCounts", 0.0, (8,))]
 
 
 def test_the_transcript_is_what_the_parts_are_made_of():

@@ -22,7 +22,7 @@ from hushcov.fit.complete import CompleteParameters, read_count
 from hushcov.fit.counting import Counting
 from hushcov.fit.location import LocationParameters, LookUnits
 from hushcov.fit.preparation import Preparation
-from hushcov.fit.scales import scale_parameters
+from hushcov.fit.scales import ScaleParameters
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.kernel import session
 from hushcov.kernel.accounting import (
@@ -91,7 +91,7 @@ def test_looks_have_the_noise_of_their_histograms(relation):
         assert ((sigma - 1) * Fraction(TINY)) ** 2 < square <= (sigma * Fraction(TINY)) ** 2
     for d in range(1, 6):  # scales have one histogram of each feature
         mu, square = Fraction(1, 2**30), both * d
-        sigma = scale_parameters(N, d, float(mu), looks.neighbours).sigma
+        sigma = ScaleParameters(N, d, float(mu), looks.neighbours).sigma
         assert ((sigma - 1) * mu) ** 2 < square <= (sigma * mu) ** 2
 
 

@@ -7,14 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hushcov.exceptions import DataError, ParameterError
+from hushcov.exceptions import ParameterError
 from hushcov.fit import location, preparation, quantiles
-from hushcov.fit import scales as scale_step
 from hushcov.fit.location import Location, LocationParameters, find_location
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation
 from hushcov.fit.quantiles import Quantiles
-from hushcov.fit.scales import scale_parameters
 from hushcov.kernel import session as kernel
 from hushcov.kernel.accounting import UNSPENT
 from hushcov.kernel.queries import SignedOctaves
@@ -53,17 +51,6 @@ def test_noise_that_is_not_secret_is_refused_before_anything_is_charged(wrong):
     assert [part for part, _ in budget.parts] == [UNSPENT]
 
 
-@pytest.mark.parametrize(("n", "d"), [(61, D), (59, D), (60, D - 1), (60, D + 1)])
-def test_records_of_another_size_are_refused_before_anything_is_charged(n, d):
-    budget = ample()
-    session = Session(Unread(np.zeros((n, d))), budget, seeded())
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        find_location(session, LocationParameters(60, D, 9.0))
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        scale_step.release_scales(session, scale_parameters(60, D, 1.0))
-    assert [part for part, _ in budget.parts] == [UNSPENT]
-
-
 def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
     with pytest.raises(ParameterError, match="cost must be"):
         Ledger(tmp_path / "missing").charge("a", 0.5, label="b")
@@ -75,21 +62,15 @@ def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
 @pytest.mark.parametrize("share", [1.0, 0.5, 1e-9])
 def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     n, d = 10**6, 3
-    seen, settled, last = [], [], []
+    seen = []
     told = SignedOctaves(np.zeros(d), np.zeros(d), np.arange(d))
     used = [Counter({5: 3, 7: 2, 9: 1}), Counter({7: 1, 9: 1, **dict.fromkeys(range(20, 28), 4)})]
 
-    def look_at(look):
+    def look_at(look, columns):
         seen.append(look)
         return used[len(seen) - 1] if len(seen) <= len(used) else Counter()
 
-    monkeypatch.setattr(location, "_take_look", look_at)
-    monkeypatch.setattr(
-        location, "settle_columns", lambda columns, n, last: settled.append((len(columns), n, last))
-    )
-    monkeypatch.setattr(
-        location, "settle_by_others", lambda columns, popular, n: last.append((popular, n))
-    )
+    monkeypatch.setattr(location, "_look_at_octaves", look_at)
     session = session_of(CountedRecords(ArrayRecords(np.zeros((2, d))), n))
     looks = LocationParameters(n, d, 1.0)
     find_location(session, looks, share=share, first=told)
@@ -98,8 +79,6 @@ def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     assert all(look.first is None for look in seen[1:])
     expected = max(1, round(share * n))
     assert {look.n for look in seen} == {expected}
-    assert settled == [(d, expected, False)] * 6 + [(d, expected, True)]
-    assert last == [(used[0] + used[1], expected)]
     assert [dict(look.popular) for look in seen[:2]] == [{}, {5: 3}]
     most = dict(seen[2].popular)  # the most popular eight, of those that three columns have
     assert most == dict.fromkeys(range(20, 28), 4)
@@ -118,7 +97,7 @@ def test_scales_that_are_known_bound_how_far_values_count(size):
     place = Location(np.zeros(2), scale, scale * [500.0, 20.0], np.ones(2, dtype=bool))
     step = Preparation(500, 2, 3.0, known_scale=True)
     found = step.run(Prepared(session_of(X), scale, place=place))
-    assert records_in(found)._reach == pytest.approx(scale * [64.0, 20.0])
+    assert records_in(found)._about.reach == pytest.approx(scale * [64.0, 20.0])
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
@@ -131,8 +110,8 @@ def test_scales_that_grow_let_values_count_farther_away(size):
     assert len(found.session.transcript) == 5
     grown = found.feature_scale[[0, 1, 3]] / size
     assert (grown > 2).all()
-    assert records_in(found)._reach[0] == pytest.approx(10 * size * grown[0])
-    assert records_in(found)._reach[1:].tolist() == [64 * size, 0.0, 900 * size]
+    assert records_in(found)._about.reach[0] == pytest.approx(10 * size * grown[0])
+    assert records_in(found)._about.reach[1:].tolist() == [64 * size, 0.0, 900 * size]
 
 
 def test_mean_squares_are_in_squared_scales(monkeypatch):

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from hushcov.postprocess import (
-    beside,
+from hushcov.postprocess import detection_deviation, structure
+from hushcov.postprocess.structure import (
     best_candidate,
     coherent_norm,
-    detection_deviation,
     largest,
-    lost_beyond,
+    look_beyond,
+    normal_at,
+    norms_beyond,
     signal_norm,
     split,
-    structure,
 )
-from hushcov.postprocess.structure import look_beyond, normal_at, norms_beyond
+from hushcov.postprocess.tails import lost_beyond
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 D, N, NOISE = 60, 100_000, 0.02
@@ -120,25 +120,25 @@ def off_diagonal(d=D):
     return ~np.eye(d, dtype=bool)
 
 
-def left_out(matrix):
-    """All entries off the diagonal."""
-    return beside(matrix, sparse.diags_array(np.diag(matrix)).tocsr(), float(np.sum(matrix**2)))
+def hidden(matrix):
+    """Return the norm of the signal in all entries off the diagonal."""
+    return signal_norm(matrix, sparse.diags_array(np.diag(matrix)).tocsr(), NOISE)
 
 
 def test_noise_hides_no_signal():
     for seed in range(5):
-        found = signal_norm(left_out(noise(seed)), NOISE)
+        found = hidden(noise(seed))
         assert found < 0.5 * np.linalg.norm(noise(seed), 2)
     everything = sparse.csr_array(noise())
-    assert signal_norm(beside(noise(), everything, float(np.sum(noise() ** 2))), NOISE) == 0
+    assert signal_norm(noise(), everything, NOISE) == 0
 
 
 def test_signal_shows_in_the_energy_or_in_the_largest_eigenvalue():
     spread = dense() - np.eye(D)
-    found = signal_norm(left_out(spread + noise()), NOISE)
+    found = hidden(spread + noise())
     assert found == pytest.approx(np.linalg.norm(spread, 2), rel=0.35)
     one = factor(value=0.05) * off_diagonal()
-    found = signal_norm(left_out(one + noise()), NOISE)
+    found = hidden(one + noise())
     assert found == pytest.approx(np.linalg.norm(one, 2), rel=0.35)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hushcov.postprocess import KnownErrors, estimate_error
-from hushcov.postprocess.tails import LARGEST_ERROR
+from hushcov.postprocess.tails import LARGEST_ERROR, KnownErrors, estimate_error
 
 D, N = 12, 50_000
 NO_TAIL = np.zeros(D)

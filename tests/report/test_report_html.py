@@ -299,7 +299,7 @@ def test_variances_and_deviations_have_intervals():
     assert [row.name for row in rows] == list("abcdef")
     table = view.view(release).features()
     ends = [float(end) for end in rows[0].deviation_ends.split(" to ")]
-    assert ends == pytest.approx([table.lower[0] ** 0.5, table.upper[0] ** 0.5], rel=0.01)
+    assert ends == pytest.approx([table["lower"][0] ** 0.5, table["upper"][0] ** 0.5], rel=0.01)
     assert ends[0] < 1 < ends[1]
     page = Page(report_page(release))
     ends = f"{rows[0].mean_ends} {rows[0].mean_error} {rows[0].deviation}"

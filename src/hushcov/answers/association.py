@@ -81,7 +81,7 @@ class Association(Answer):
 
 
 def associate(release: Release, category: Any, other: Any, *, level: float = LEVEL) -> Association:
-    """Hold the levels of a category against each other; `Answers.association` has the parameters.
+    """Compare the levels of a category; `Answers.association` has the parameters.
 
     The mean of a column among records of a level exceeds that among all others by their covariance
     over the variance of the level, which is the coefficient of a regression on it alone.
@@ -99,7 +99,7 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     refuse_unknown(release, "category", rows)
     refuse_unknown(release, "other", columns)
     location, _ = means_of(release, None)
-    errors, shared = view(release).features(level).mean_se, release.shared_places
+    errors, shared = view(release).features(level)["mean_se"], release.shared_places
     whole = with_missing(release, np.concatenate([columns, rows]))
     found = []
     for k, row in enumerate(rows, start=len(columns)):

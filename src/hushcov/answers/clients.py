@@ -15,11 +15,11 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import counted, number
-from hushcov.answers.columns import chosen, doubts, say_left_out, without_references
+from hushcov.answers.columns import chosen_varying, doubts
 from hushcov.answers.files import Table
 from hushcov.answers.names import feature_names
 from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
-from hushcov.exceptions import CapacityError, ParameterError, printable
+from hushcov.exceptions import CapacityError, printable
 from hushcov.postprocess import values_at
 from hushcov.postprocess.bands import mend_dense
 from hushcov.release import Release
@@ -200,7 +200,13 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         matrix = matrix * np.multiply.outer(deviations, deviations)
     texts = {f"{'correlation' if client.correlation else 'covariance'}.csv": _csv(matrix, names)}
     if client.noise == LAW:
-        texts |= _law_texts(law, client)
+        texts["nacov.csv"] = _csv(law.total())
+    if to == "skfolio":
+        texts["noise.csv"] = _csv(law.added())
+    elif client.noise == LAW:
+        sampling, own = law.variances()
+        weights = 1 / np.where(own > 0, own, sampling)
+        texts |= {"weights.csv": _csv(weights[:, None]), "n.csv": f"{law.part.n}\n"}
     notes = _notes(release, law, said, change, least)
     facts = {
         "n": n,
@@ -238,8 +244,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:
     """Return the places of the features that are exported, and remarks on the others."""
     check_noise(release)
-    places, left_out = chosen(release, features, "features")
-    places, said = without_references(release, places)
+    places, _, said = chosen_varying(release, features, "model in")
     law = CLIENTS[to].noise == LAW
     most = _MOST_NACOV if law else _MOST
     if len(places) > most:
@@ -249,12 +254,7 @@ def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[st
             f"features must be at most {most:,} for {to}, got {len(places):,}"
             f"{size if law else ''}: name those of your model (features, --features)."
         )
-    if len(places) < 2:
-        raise ParameterError(
-            f"features must be at least 2 that vary beyond the noise, got {len(places)}: there is "
-            "nothing to model in fewer."
-        )
-    return places, said + say_left_out(left_out)
+    return places, said
 
 
 def _errors(law: EntryLaw) -> tuple[float, float, float]:
@@ -299,20 +299,6 @@ def _csv(matrix: FloatArray, names: list[str] | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _law_texts(law: EntryLaw, client: Client) -> dict[str, str]:
-    """Return the covariance of the entries, and what lavaan or skfolio need beside it."""
-    total = law.total()
-    if client is CLIENTS["skfolio"]:
-        return {"nacov.csv": _csv(total), "noise.csv": _csv(law.added())}
-    sampling, own = law.variances()
-    weights = 1 / np.where(own > 0, own, sampling)
-    return {
-        "nacov.csv": _csv(total),
-        "weights.csv": _csv(weights[:, None]),
-        "n.csv": f"{law.part.n}\n",
-    }
-
-
 def _notes(
     release: Release, law: EntryLaw, said: list[str], change: float, least: float
 ) -> list[str]:
@@ -332,7 +318,7 @@ def _notes(
 
 
 def _comment(release: Release, notes: list[str], client: Client) -> str:
-    """Notes as comments of a script; names in them end no comment, whatever they are."""
+    """Return notes as comments of a script; no name in them can end a comment."""
     private = release.guarantee.private
     lines = [] if private else ["THIS RELEASE IS NOT PRIVATE: its noise came from a seed."]
     lines += ["Everything is computed from the release, and costs no privacy.", *notes]

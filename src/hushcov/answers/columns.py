@@ -102,6 +102,23 @@ def chosen(
     return found, ()
 
 
+def chosen_varying(
+    release: Release, features: Any, what: str, *, drowned: bool = False
+) -> tuple[IntArray, tuple[str, ...], list[str]]:
+    """Return at least two places as `chosen`, the names left out, and remarks on both.
+
+    The last level of a category that adds up is left out. `what` cannot be done with fewer.
+    """
+    places, left_out = chosen(release, features, "features", drowned=drowned)
+    places, said = without_references(release, places)
+    if len(places) < 2:
+        raise ParameterError(
+            "features must be at least 2 that vary beyond the noise, got "
+            f"{len(places)}: there is nothing to {what} fewer."
+        )
+    return places, left_out, said + say_left_out(left_out)
+
+
 def say_left_out(names: tuple[str, ...]) -> list[str]:
     """Name features that were asked for with all others, and were not found."""
     words = "left out, whose variance does not stand out of the noise"

@@ -23,7 +23,7 @@ from scipy.optimize import isotonic_regression
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted, number
-from hushcov.answers.columns import chosen, doubts, say_left_out, without_references
+from hushcov.answers.columns import chosen_varying, doubts
 from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import check_noise, excess_of, put_right, uncertain, width_of
@@ -70,13 +70,7 @@ class AskedMatrix:
 
 def asked_matrix(release: Release, features: Any, *, correlation: bool) -> AskedMatrix:
     """Return the part of a release for a question, without levels that follow from others."""
-    places, left_out = chosen(release, features, "features", drowned=not correlation)
-    places, said = without_references(release, places)
-    if len(places) < 2:
-        raise ParameterError(
-            "features must be at least 2 that vary beyond the noise, got "
-            f"{len(places)}: there is nothing to ask of fewer."
-        )
+    places, left_out, said = chosen_varying(release, features, "ask of", drowned=not correlation)
     _, n = check_noise(release)
     matrix: Matrix
     noise: Matrix
@@ -101,8 +95,6 @@ def asked_matrix(release: Release, features: Any, *, correlation: bool) -> Asked
     matrix, noise = matrix.copy(), noise.copy()
     multiply_outer(matrix, 1 / unit)
     multiply_outer(noise, 1 / unit)
-    said += say_left_out(left_out)
-    said += doubts(release, places, 0)
     return AskedMatrix(
         features=places,
         names=feature_names(release)[places],
@@ -115,7 +107,7 @@ def asked_matrix(release: Release, features: Any, *, correlation: bool) -> Asked
         complete=release.selected is None,
         factors=scales_of(release)[places] / unit,
         left_out=left_out,
-        notes=tuple(said),
+        notes=(*said, *doubts(release, places, 0)),
     )
 
 

@@ -26,8 +26,8 @@ from hushcov.answers.clients import CLIENTS, client_files
 from hushcov.answers.files import Table, check_parquet, table_writer, write_table
 from hushcov.answers.names import feature_names
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
-from hushcov.postprocess import largest
 from hushcov.postprocess.bands import mend_band, mend_dense
+from hushcov.postprocess.structure import largest
 from hushcov.release import Release
 from hushcov.release.files import sibling_name
 from hushcov.release.view import LEVEL, view
@@ -273,7 +273,7 @@ def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
     band = np.zeros((d, width + 1))
     band[:, 0] = 1.0
     band[rows, columns - rows] = upper.data
-    return np.asarray(mend_band(band, progress=tell)[rows, columns - rows])
+    return np.asarray(mend_band(band, tell)[rows, columns - rows])
 
 
 def _sizes(change: FloatArray) -> tuple[float, float]:

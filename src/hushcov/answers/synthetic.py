@@ -34,8 +34,9 @@ from hushcov.kernel.accounting import RECORD
 from hushcov.kernel.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
+from hushcov.release.coverage import not_found
 from hushcov.release.document import Kind
-from hushcov.release.findings import constant_features, not_found
+from hushcov.release.findings import constant_features
 from hushcov.release.view import View, view
 from hushcov.tables.codebook import BINARY, CATEGORY, Codebook
 from hushcov.text.description import MOST_NAMED
@@ -446,7 +447,10 @@ class _Model:
         share, levels = mean[order], [self.names[i].partition("=")[2] for i in places[order]]
         rest = 1 - float(share.sum())
         if len(places) == 1:  # all other records have the opposite, as no is that of yes
-            opposite = _opposite(self.names[places[0]].partition("=")[2]) or OTHER
+            word = self.names[places[0]].partition("=")[2]
+            as_this = str.upper if word.isupper() else str.capitalize if word.istitle() else str
+            other = _OPPOSITES.get(word.casefold())
+            opposite = OTHER if other is None else as_this(other)
             share, levels = np.append(share, max(rest, 0.0)), [*levels, opposite]
         elif not levels or (rest > _LEAST_OTHER and not adds_up(self.release, places[order])):
             share, levels = np.append(share, max(rest, 0.0)), [*levels, OTHER]
@@ -580,14 +584,6 @@ class _Model:
             yield f"single records: a row is like the mean of the records of one {promise.unit}"
         elif promise.rows_per_unit > 1:
             yield "survey weights: all rows count alike"
-
-
-def _opposite(word: str) -> str | None:
-    """Return the other answer to a question of yes or no, in the case of this one."""
-    other = _OPPOSITES.get(word.casefold())
-    if other is None:
-        return None
-    return other.upper() if word.isupper() else other.capitalize() if word.istitle() else other
 
 
 def _about(words: str, names: list[str]) -> list[str]:

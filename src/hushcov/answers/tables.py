@@ -22,7 +22,15 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.coverage import Places
 from hushcov.release.files import write_npy
-from hushcov.release.view import LEVEL, MOST_PAIRS, PairTable, paired_with, released_among, view
+from hushcov.release.view import (
+    LEVEL,
+    MEAN_COLUMNS,
+    MOST_PAIRS,
+    PairTable,
+    paired_with,
+    released_among,
+    view,
+)
 from hushcov.text.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.text.printing import AnswerPage, between
 
@@ -30,8 +38,6 @@ from hushcov.text.printing import AnswerPage, between
 WARNING = "warning"
 #: Columns of a window, at most: everything of it is made.
 MOST_COLUMNS = 2_000
-#: Columns of a mean with its interval and standard error.
-MEAN_COLUMNS = ("mean", "mean_lower", "mean_upper", "mean_se")
 
 
 class Answer(ABC):
@@ -87,12 +93,10 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    found = view(release).features(level)
-    table = {each.name: getattr(found, each.name) for each in fields(found)}
     unknown = MEAN_COLUMNS if release.location is None else ()
-    return {"feature": feature_names(release)} | {
-        name: column for name, column in table.items() if name not in unknown
-    }
+    table = view(release).features(level)
+    kept = {name: column for name, column in table.items() if name not in unknown}
+    return {"feature": feature_names(release), **kept}
 
 
 def square_table(names: list[str], matrix: Matrix) -> Table:
@@ -133,10 +137,10 @@ def _correlations(pairs: Table) -> dict[str, Column]:
     return {names.get(name, name): pairs[name] for name in kept}
 
 
-def overview(release: Release, most: int = 10) -> AnswerPage:
+def overview(release: Release) -> AnswerPage:
     """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
-    found, promise = describe(release, most), release.guarantee
-    pairs = _correlations(named_pairs(release, found.view.listed(most)))
+    found, promise = describe(release), release.guarantee
+    pairs = _correlations(named_pairs(release, found.view.listed(len(found.strongest))))
     if any(pair.correlation_outside for pair in found.strongest):
         marks = [OUTSIDE * pair.correlation_outside for pair in found.strongest]
         pairs[""] = np.array(marks, dtype=object)
@@ -245,7 +249,7 @@ def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> 
     )
 
 
-def around(release: Release, column: Any, distance: Any = None, *, level: float = LEVEL) -> Table:
+def around(release: Release, column: Any, distance: Any = None) -> Table:
     """Return the pairs of one column, in the order of the others, as `pairs()` has them.
 
     `distance` is how many columns away others are at most; None takes all that were released.
@@ -257,15 +261,10 @@ def around(release: Release, column: Any, distance: Any = None, *, level: float 
         cure = "give how many columns to look at on each side."
         most = check_integer("window", distance, at_least=1, cure=cure)
         others = others[np.abs(others - place) <= most]
-    pairs = _pairs(release, (np.full(len(others), place), others), level)
+    pairs = _pairs(release, (np.full(len(others), place), others), LEVEL)
     more = {} if release.positions is None else {"position": release.positions[others]}
     named = {name: column for name, column in pairs.items() if name != "feature_1"}
     return {"feature": named.pop("feature_2"), **more, "columns_away": others - place, **named}
-
-
-def variance_of(release: Release, column: int) -> float:
-    """Return the variance of one column, as the estimate has it."""
-    return float(view(release, np.array([column])).matrix[column, column])
 
 
 def _pairs(release: Release, places: Places, level: float) -> dict[str, Any]:

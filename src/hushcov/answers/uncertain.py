@@ -97,7 +97,7 @@ class Uncertain:
         return int(np.count_nonzero(~self.known)) // 2
 
     def deviation(self, gradients: FloatArray) -> FloatArray:
-        """Standard deviations of functions of the matrix, given their gradients there.
+        """Return standard deviations of functions of the matrix, given their gradients there.
 
         A gradient G is symmetric: a change E of the matrix changes the function by the sum of
         G * E. The error is noise, independent in the entries on and above the diagonal, and that

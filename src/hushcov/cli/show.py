@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
 from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
-    MEAN_COLUMNS,
     Window,
     around,
-    variance_of,
     variances_table,
     window,
 )
@@ -44,7 +43,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
-from hushcov.release.view import LEVEL
+from hushcov.release.view import LEVEL, MEAN_COLUMNS, view
 from hushcov.text.description import Description, counted_facts, describe, summary_dict
 from hushcov.text.printing import AnswerPage
 from hushcov.text.rows import LEVEL_WORDS, mean_words
@@ -310,7 +309,7 @@ def _show_column(release: Release, place: int, distance: int | None, *, as_json:
         about = {"column": name, "place": place, "position": where, **known}
         echo_json(about | {"pairs": records(table)})
         return
-    variance = number(variance_of(release, place))
+    variance = number(float(view(release, np.array([place])).matrix[place, place]))
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
         lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))

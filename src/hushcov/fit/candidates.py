@@ -47,7 +47,8 @@ from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
-from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
+from hushcov.postprocess import detection_deviation, symmetric_sparse
+from hushcov.postprocess.structure import leading_direction
 from hushcov.release import Making, Release, Structure, parts_of
 
 NAME = "candidates"
@@ -265,9 +266,9 @@ def best_threshold(pairs: FloatArray, deviation: float) -> tuple[float, float]:
     best = 0.0, 1.0
     for level in CHOICES.thresholds:
         dropped = sizes[sizes <= level]
-        near = np.count_nonzero(np.abs(sizes - level) < CHOICES.density_width)
-        near = near / (2 * CHOICES.density_width)
-        risk = len(sizes) - 2 * len(dropped) + float(dropped @ dropped) + 2 * level * near
+        n_near = np.count_nonzero(np.abs(sizes - level) < CHOICES.density_width)
+        density = n_near / (2 * CHOICES.density_width)
+        risk = len(sizes) - 2 * len(dropped) + float(dropped @ dropped) + 2 * level * density
         ratio = max(0.0, risk / len(sizes))
         best = min(best, (level * deviation, ratio), key=lambda each: each[1])
     return best

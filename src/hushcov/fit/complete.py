@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hushcov._validation import OF_COMPLETE, check_integer
+from hushcov._validation import OF_COMPLETE
 from hushcov.exceptions import TooFewCompleteError
 from hushcov.fit.mechanism import Prepared, Stage, StageCost
 from hushcov.inputs import ReleaseInputs
@@ -32,10 +32,6 @@ class CompleteParameters(Stage):
 
     n_records: int
     sigma: int
-
-    def __post_init__(self) -> None:
-        check_integer("n_records", self.n_records, at_least=1, cure="give the number of records.")
-        check_integer("sigma", self.sigma, at_least=0, cure="use complete_parameters.")
 
     def cost(self) -> StageCost:
         """See `Stage.cost`."""

@@ -17,14 +17,19 @@ from typing import ClassVar
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._validation import check_integer, check_real
 from hushcov.bounds import Bounds
-from hushcov.exceptions import DataError
 from hushcov.fit import octaves
 from hushcov.fit.octaves import ANYWHERE, Moments, deviations, moments
-from hushcov.inputs import LARGEST_CALIBRATED_N, Found
+from hushcov.inputs import Found
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours, smallest_sigma
-from hushcov.kernel.queries import LARGEST_SIGMA, CellCounts, Query, SignedOctaves, histograms
+from hushcov.kernel.queries import (
+    LARGEST_SIGMA,
+    SMALLEST_EXPONENT,
+    CellCounts,
+    Query,
+    SignedOctaves,
+    histograms,
+)
 from hushcov.kernel.session import Reserve, Session
 
 MOST_LOOKS = 6
@@ -137,16 +142,6 @@ class LocationParameters:
     total_mu: float
     evidence_level: float = 1e-5
     neighbours: Neighbours = ONE_REPLACED
-
-    def __post_init__(self) -> None:
-        most = LARGEST_CALIBRATED_N
-        cure = "give the number of records."
-        check_integer("n_records", self.n_records, at_least=1, at_most=most, cure=cure)
-        cure = "it is the number of columns."
-        check_integer("n_features", self.n_features, at_least=1, cure=cure)
-        check_real("total_mu", self.total_mu, above=0, cure="it is the mu of the whole budget.")
-        cure = "it is how often noise may be taken for a value; 1e-5 is usual."
-        check_real("evidence_level", self.evidence_level, above=0, at_most=0.1, cure=cure)
 
     @property
     def largest_mu(self) -> float:
@@ -296,11 +291,6 @@ class Column:
         """Be done with it."""
         self.found, self.way = found, None
 
-    def count_cells(self, reading: octaves.Reading, end: int) -> None:
-        """Look at cells next, on the side of its offset, up to 2^end."""
-        self.way, self.width = Way.CELLS, 2.0**end
-        self.start = self.centre if reading.offset > 0 else self.centre - self.width
-
 
 @dataclass(frozen=True, eq=False)
 class Look:
@@ -375,12 +365,6 @@ def find_location(
     mechanism that is spent before it, and the sum of the squares of their mu is at most that of
     `parameters.largest_mu` whatever is seen. See `docs/proofs/location.md`.
     """
-    if (session.n_records, session.n_features) != (parameters.n_records, parameters.n_features):
-        raise DataError(
-            f"records must be {parameters.n_records:,} with {parameters.n_features} features as "
-            f"declared, got {session.n_records:,} with {session.n_features}: declare their true "
-            "size."
-        )
     columns = start_columns(session.n_features, bounds)
     spent: list[float] = []
     popular: Counter[int] = Counter()
@@ -446,10 +430,10 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
     """Count columns by octave and take in what is seen; return which bins ranges have."""
     noisy = look.noisy(look.first or octave_counts(columns))
     more = float(look.sigma) ** -2.0
-    for column, counts in zip(columns, noisy, strict=True):  # averaged by precision
+    for column, own in zip(columns, noisy, strict=True):  # averaged by precision
         before = 0.0 if column.counts is None else column.counts * column.precision
         column.precision += more
-        column.counts = (before + counts * more) / column.precision
+        column.counts = (before + own * more) / column.precision
     means = np.stack([column.counts for column in columns if column.counts is not None])
     sigma = np.array([column.precision**-0.5 for column in columns])
     limits = octaves.thresholds(len(columns), look.level, dict(look.popular))
@@ -458,7 +442,10 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
     pooled, again = np.zeros(len(columns)), RULES.centred_again
     if any(each is not None and abs(each.offset) < again * each.scale for each in readings):
         pooled = octaves.pooled_scales(means, float(sigma.max()), look.n)
-    held, ends = octaves.best_pairs(octaves.signed(means))
+    # The largest counts of two neighbouring octaves, by sign, and the exponents of their ends.
+    counts = octaves.signed(means)
+    pairs = counts[..., 1:] + counts[..., :-1]
+    held, ends = pairs.max(axis=-1), np.argmax(pairs, axis=-1) + 2 + SMALLEST_EXPONENT
     # Everything but noise that two octaves may lack to hold all records.
     least = look.n - look.offset_deviations(look.n_features) * math.sqrt(2) * sigma
     used: list[BoolArray] = []
@@ -512,7 +499,9 @@ def _take_reading(
         column.settle(found)
     else:  # of a refined column there was no spread after all
         column.fallback = None if refined else found
-        column.count_cells(reading, end)
+        # Cells are on the side of the offset, up to 2^end.
+        column.way, column.width = Way.CELLS, 2.0**end
+        column.start = column.centre if reading.offset > 0 else column.centre - column.width
 
 
 # Cells: where a column lies that may be far from its centre for its spread.
@@ -526,8 +515,11 @@ def _look_at_cells(look: Look, columns: Sequence[Column], n_tested: int) -> None
     if not opened:
         return
     firsts = np.array([octaves.first_opened(level.counts[i]) for i in opened], dtype=np.int64)
-    pairs = zip(opened, firsts, strict=True)
-    parents = np.stack([octaves.opened_counts(level.counts[i], int(f)) for i, f in pairs])
+    # Cells outside were not counted, and are taken for empty.
+    padded = np.pad(level.counts[opened], ((0, 0), (1, 1)))
+    parents = np.take_along_axis(
+        padded, firsts[:, None] + np.arange(1, 1 + octaves.N_OPENED), axis=1
+    )
     inner, firsts = [columns[i] for i in opened], firsts * octaves.N_CELLS
     level = _Level(look, inner, firsts, octaves.N_CHILDREN, 2, parents, n_tested)
     for i in level.take_spreads():
@@ -559,7 +551,10 @@ class _Level:
     def take_spreads(self) -> list[int]:
         """Take in columns that spread over more than two cells; return the places of others."""
         look = self.look
-        narrow = octaves.concentrated(self.counts, look.n, look.sigma, self.deviations)
+        # Columns of which two neighbouring cells hold nearly all records.
+        most = (self.counts[:, 1:] + self.counts[:, :-1]).max(axis=1)
+        missing = self.deviations * math.sqrt(2) * look.sigma
+        narrow = most > min(octaves.RULES.concentrated * look.n, look.n - missing)
         wide = np.flatnonzero(~narrow)
         if len(wide):
             z = deviations(self.n_tested * octaves.CELLS_LOOKED_AT, look.level)

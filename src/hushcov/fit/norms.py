@@ -18,7 +18,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import NormCounts, UnitNormCounts
 from hushcov.kernel.session import Session
-from hushcov.postprocess import lost_beyond
+from hushcov.postprocess.tails import lost_beyond
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
@@ -119,8 +119,7 @@ class NormBound:
         if not self.squares:
             return self
         squares, shares = np.array(self.squares), np.array(self.shares)
-        finest = np.arange(RULES.bounds_per_bin * (len(squares) - 1) + 1)
-        finest = finest / RULES.bounds_per_bin
+        finest = np.arange(RULES.bounds_per_bin * (len(squares) - 1) + 1) / RULES.bounds_per_bin
         bounds = np.exp(np.interp(finest, np.arange(len(squares)), np.log(squares)))
         lost = self.beyond(bounds)
         best = float(bounds[np.argmin(np.hypot(noise * bounds, counted * lost))])

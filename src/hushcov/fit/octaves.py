@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,22 +132,27 @@ def thresholds(n_columns: int, level: float, popular: dict[int, int]) -> Thresho
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Signed bins (columns, 2, octaves) in windows that stand out, and octaves that do alone."""
+def find_evidence(
+    counts: FloatArray, sigma: FloatArray, limits: Thresholds
+) -> tuple[BoolArray, BoolArray]:
+    """Find the smallest windows of octaves whose counts stand out, for all columns at once.
 
-    mask: BoolArray
-    alone: BoolArray
-
-
-def find_evidence(counts: FloatArray, sigma: FloatArray, limits: Thresholds) -> Evidence:
-    """Find the smallest windows of octaves whose counts stand out, for all columns at once."""
+    Return signed bins (columns, 2, octaves) in such windows, and octaves that stand out alone.
+    """
     mask = np.zeros(counts.shape, dtype=np.bool_)
     alone = np.zeros((len(counts), N_OCTAVES), dtype=np.bool_)
     for signs in ([0], [1], [0, 1]):
-        for width, smallest in _smallest_windows(
-            counts[:, signs].sum(axis=1), signs, sigma, limits
-        ):
+        sums = np.cumsum(counts[:, signs].sum(axis=1), axis=1)
+        sums = np.concatenate([np.zeros((len(counts), 1)), sums], axis=1)
+        both = len(signs) == 2
+        inside = np.zeros((len(counts), N_OCTAVES + 1), dtype=np.bool_)  # holds a narrower window
+        for width in range(1, (RULES.unsigned_width if both else RULES.signed_width) + 1):
+            z = limits.single if width == 1 and not both else limits.window
+            noise = sigma * math.sqrt(len(signs) * width)
+            stands_out = sums[:, width:] - sums[:, :-width] > (z * noise)[:, None]
+            inside = inside[:, :-1] | inside[:, 1:]
+            smallest = stands_out & ~inside
+            inside |= stands_out
             if width == 1:
                 alone |= smallest
             for shift in range(width):
@@ -158,24 +163,7 @@ def find_evidence(counts: FloatArray, sigma: FloatArray, limits: Thresholds) -> 
         stands_out = counts[:, sign, octave] > z * sigma
         mask[stands_out, sign, octave] = True
         alone[stands_out, octave] = True
-    return Evidence(mask, alone)
-
-
-def _smallest_windows(
-    counts: FloatArray, signs: list[int], sigma: FloatArray, limits: Thresholds
-) -> Iterator[tuple[int, BoolArray]]:
-    """Yield widths, and where windows start that stand out and hold no narrower one that does."""
-    sums = np.cumsum(counts, axis=1)
-    sums = np.concatenate([np.zeros((len(counts), 1)), sums], axis=1)
-    both = len(signs) == 2
-    inside = np.zeros((len(counts), N_OCTAVES + 1), dtype=np.bool_)  # holds a narrower one
-    for width in range(1, (RULES.unsigned_width if both else RULES.signed_width) + 1):
-        z = limits.single if width == 1 and not both else limits.window
-        noise = sigma * math.sqrt(len(signs) * width)
-        stands_out = sums[:, width:] - sums[:, :-width] > (z * noise)[:, None]
-        inside = inside[:, :-1] | inside[:, 1:]
-        yield width, stands_out & ~inside
-        inside |= stands_out
+    return mask, alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +265,11 @@ def _read(
     counts: FloatArray, sigma: FloatArray, n: int, limits: Thresholds, known: Moments
 ) -> list[Reading | None]:
     """Read columns, counts (columns, 2, octaves), from their evidence."""
-    evidence = find_evidence(counts, sigma, limits)
-    seen = evidence.mask.any(axis=(1, 2))
-    first = evidence.mask.any(axis=1).argmax(axis=1)
-    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence), limits.end)
-    used = _without_fringe(counts, sigma, used, evidence.alone, limits.end)
+    mask, alone = find_evidence(counts, sigma, limits)
+    seen = mask.any(axis=(1, 2))
+    first = mask.any(axis=1).argmax(axis=1)
+    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, mask, alone), limits.end)
+    used = _without_fringe(counts, sigma, used, alone, limits.end)
     place = np.arange(N_OCTAVES)
     below = (place >= first[:, None] - RULES.octaves_below) & (place < first[:, None])
     joins = counts >= (RULES.below_deviations * sigma)[:, None, None]
@@ -291,7 +279,13 @@ def _read(
     shares /= np.maximum(total, 1.0)[:, None, None]
     means = (shares * known.middle).sum(axis=2)
     offset = means[:, 1] - means[:, 0]
-    scale = _scale_of_moments(shares.sum(axis=1), offset, _sum_all(shares * known.square))
+    second, unsigned = _sum_all(shares * known.square), shares.sum(axis=1)
+    scale = np.sqrt(np.maximum(second - offset * offset, RULES.least_variance * second))
+    cumulative = np.cumsum(unsigned, axis=1)
+    held = cumulative[:, -1]
+    bulk = np.minimum((cumulative < (RULES.bulk * held)[:, None]).sum(axis=1), N_OCTAVES - 1)
+    most = RULES.most_bulks * np.exp2(_EXPONENTS[bulk] + 1)
+    scale = np.minimum(scale, most * np.sqrt(np.maximum(held, RULES.least_mass)))
     seen &= scale > 0  # what stands out is not all noise where no value can be
     numbers = zip(
         offset.tolist(),
@@ -316,9 +310,11 @@ def _ends(mask: BoolArray) -> IntArray:
     return np.asarray(N_OCTAVES - octaves[:, ::-1].argmax(axis=1))
 
 
-def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence) -> BoolArray:
+def _without_weak_end(
+    counts: FloatArray, sigma: FloatArray, mask: BoolArray, alone: BoolArray
+) -> BoolArray:
     """Leave out octaves at the upper end of a window that do not stand out by themselves."""
-    kept = evidence.mask.copy()
+    kept = mask.copy()
     first = kept.any(axis=1).argmax(axis=1)
     left = np.flatnonzero(kept.any(axis=(1, 2)))
     while len(left):
@@ -326,7 +322,7 @@ def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence)
         signs = kept[left, :, last]
         held = np.where(signs, counts[left, :, last], 0.0).sum(axis=1)
         limit = RULES.last_deviations * np.sqrt(signs.sum(axis=1)) * sigma[left]
-        weak = (last > first[left]) & ~evidence.alone[left, last] & (held < limit)
+        weak = (last > first[left]) & ~alone[left, last] & (held < limit)
         left, last = left[weak], last[weak]
         kept[left, :, last] = False
     return kept
@@ -375,29 +371,6 @@ def _without_fringe(
     return np.asarray(used & (place < (ends - dropped)[:, None])[:, None])
 
 
-def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray) -> FloatArray:
-    scale = np.sqrt(np.maximum(second - offset * offset, RULES.least_variance * second))
-    cumulative = np.cumsum(shares, axis=1)
-    total = cumulative[:, -1]
-    bulk = np.minimum((cumulative < (RULES.bulk * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
-    most = (
-        RULES.most_bulks
-        * np.exp2(_EXPONENTS[bulk] + 1)
-        * np.sqrt(np.maximum(total, RULES.least_mass))
-    )
-    return np.asarray(np.minimum(scale, most))
-
-
-def best_pairs(counts: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The largest counts of two neighbouring octaves, and the exponents of their ends.
-
-    Of counts (columns, 2, octaves), for every column and sign.
-    """
-    pairs = counts[..., 1:] + counts[..., :-1]
-    first = np.argmax(pairs, axis=-1)
-    return pairs.max(axis=-1), first + 2 + SMALLEST_EXPONENT
-
-
 def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
     """Scales by empirical Bayes over all columns, counts (columns, 257); 0 where not certain."""
     unsigned = counts[:, :N_OCTAVES] + counts[:, N_OCTAVES:N_SIGNED]
@@ -435,22 +408,9 @@ class CellSpread:
     in_one_place: bool = False
 
 
-def concentrated(counts: FloatArray, n: int, sigma: float, z: float) -> BoolArray:
-    """Columns (rows of counts) of which two neighbouring cells hold nearly all records."""
-    most = (counts[:, 1:] + counts[:, :-1]).max(axis=1)
-    least = min(RULES.concentrated * n, n - z * math.sqrt(2) * sigma)
-    return np.asarray(most > least)
-
-
 def first_opened(counts: FloatArray) -> int:
     """The cell before the two neighbouring ones that hold most; it may be -1."""
     return int(np.argmax(counts[1:] + counts[:-1])) - 1
-
-
-def opened_counts(counts: FloatArray, first: int) -> FloatArray:
-    """Counts of the opened cells; those outside were not counted, and are taken for empty."""
-    padded = np.concatenate([[0.0], counts, [0.0]])
-    return np.asarray(padded[first + 1 : first + 1 + N_OPENED])
 
 
 def read_spreads(
@@ -463,7 +423,11 @@ def read_spreads(
     """
     location, deviation = _fit_normal(counts, parents, sigma, n)
     found: list[CellSpread | None] = []
-    wholes = _are_whole(counts, location, deviation, sigma, n)
+    # Whether the law of each column may hold most records, by least squares.
+    law = _normal_shares(counts.shape[1], location[:, None], deviation[:, None])
+    square = np.einsum("ij,ij->i", law, law)
+    held = np.einsum("ij,ij->i", law, counts) / square
+    wholes = held + RULES.whole_deviations * sigma / np.sqrt(square) > RULES.whole * n
     stands_out = counts > z * sigma
     away = np.abs(np.arange(counts.shape[1]) + 0.5 - location[:, None])
     clusters = np.any(stands_out & (away > RULES.outside * deviation[:, None] + 1), axis=1).tolist()
@@ -516,16 +480,6 @@ def _laws(n_cells: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _normal_shares(n_cells: int, centre: FloatArray, sd: FloatArray | float) -> FloatArray:
     edges = np.arange(n_cells + 1, dtype=np.float64)
     return np.asarray(np.diff(special.ndtr((edges - centre) / sd), axis=-1))
-
-
-def _are_whole(
-    counts: FloatArray, centre: FloatArray, sd: FloatArray, sigma: float, n: int
-) -> BoolArray:
-    """Whether the law of each column may hold most records, by least squares."""
-    law = _normal_shares(counts.shape[1], centre[:, None], sd[:, None])
-    square = np.einsum("ij,ij->i", law, law)
-    held = np.einsum("ij,ij->i", law, counts) / square
-    return np.asarray(held + RULES.whole_deviations * sigma / np.sqrt(square) > RULES.whole * n)
 
 
 def _with_clusters(

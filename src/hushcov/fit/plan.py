@@ -214,7 +214,7 @@ class Request:
     def divide(self, n_records: int, n_features: int) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
         """Return the inputs of the mechanism, and the stages before it, which share the budget."""
         from hushcov.fit.complete import complete_parameters
-        from hushcov.fit.scales import scale_parameters
+        from hushcov.fit.scales import ScaleParameters
 
         inputs = ReleaseInputs(
             n_records,
@@ -233,7 +233,7 @@ class Request:
             # The error of the scales is balanced against the noise that their share causes.
             share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
             mu = math.sqrt(2 * share * rho)
-            stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
+            stages.append(ScaleParameters(n_records, n_features, mu, self.neighbours))
         costs = [stage.cost() for stage in stages]
         found = costs[-1].found if costs else inputs.found
         before = math.hypot(*(cost.mu for cost in costs))

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
-from hushcov._validation import check_integer, check_real
-from hushcov.bounds import Bounds, check_bounds
+from hushcov.bounds import Bounds
 from hushcov.exceptions import ParameterError
 from hushcov.fit.mechanism import Prepared, Stage, StageCost
 from hushcov.fit.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_counts
@@ -140,14 +139,6 @@ class Preparation(Stage):
     bounds: Bounds | None = None
     located: bool = False
     neighbours: Neighbours = ONE_REPLACED
-
-    def __post_init__(self) -> None:
-        cure = "leave it to a plan."
-        if self.bounds is not None:
-            check_bounds(self.bounds, self.n_features)
-        check_integer("n_records", self.n_records, at_least=1, cure=cure)
-        check_integer("n_features", self.n_features, at_least=1, cure=cure)
-        check_real("total", self.total, above=0, cure=cure)
 
     def cost(self) -> StageCost:
         """See `Stage.cost`; refuses a total whose noise can hardly be drawn.
@@ -359,7 +350,13 @@ class Preparation(Stage):
         session.read(*wanted)
         tilt = None
         if prepared.centre_signs:
-            tilt = release_signs(session, signs, math.sqrt(RULES.sign_share) * self.total)
+            sign_mu = math.sqrt(RULES.sign_share) * self.total
+            noisy = session.measure(signs, sign_mu, SIGNS)  # proof: step 5
+            sums = noisy.integers
+            # Those that noise may have made are zero: the noise of two would stand in for a pair.
+            sums[np.abs(sums) < RULES.sign_evidence * noisy.sd] = 0
+            tilt = np.rint(TILT_UNIT * sums / session.n_records).astype(np.int64)
+            tilt = np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1)
         norm_mu = math.sqrt(norm_share(self.n_records, self.n_features, self.total)) * self.total
         noisy = session.measure(norms, norm_mu, NORMS)  # proof: step 3
         counts = noisy.integers
@@ -444,23 +441,6 @@ def release_squares(session: Session, query: Products, mu: float) -> tuple[Float
     unit, bound = query.products.centre, query.products.norm_bound
     kept = min(1.0, max(0.1, sums[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
     return 1 + sums[:-2] / (n * unit * kept), noisy.sd / (n * unit * kept)
-
-
-def release_signs(session: Session, query: SignSums, mu: float) -> IntArray:
-    """Release the means of the signs of centred records, in units of 1 / `TILT_UNIT`.
-
-    Those that noise may have made are zero: the noise of two would stand in for a pair.
-
-    Privacy
-    -------
-    Neighbours: those of the session; no precondition. Each of the d sums moves by at most 2, all of
-    them by at most 2 sqrt(d).
-    """
-    noisy = session.measure(query, mu, SIGNS)  # proof: step 5
-    sums = noisy.integers
-    sums[np.abs(sums) < RULES.sign_evidence * noisy.sd] = 0
-    tilt = np.rint(TILT_UNIT * sums / session.n_records)
-    return np.asarray(np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1), dtype=np.int64)
 
 
 def fourths_of(session: Session, scale: FloatArray, typical: float, mu: float) -> FourthPowers:

@@ -13,14 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from hushcov._arrays import Float32Array, FloatArray, IntArray
-from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import DataError, PrivacyConditionError
+from hushcov._arrays import BoolArray, Float32Array, FloatArray, IntArray
+from hushcov._validation import check_integer
 from hushcov.fit.mechanism import Prepared, Stage, StageCost
-from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.queries import (
     LARGEST_EXPONENT,
@@ -69,11 +66,7 @@ RULES = ScaleRules()
 
 @dataclass(frozen=True)
 class ScaleParameters(Stage):
-    """The stage that finds scales: the noise of each count, and what it costs.
-
-    `mu` is the privacy loss in units of a Gaussian mechanism, and `sigma` the standard deviation
-    of the noise.
-    """
+    """The stage that finds scales; it costs `mu` of a Gaussian mechanism."""
 
     released: ClassVar[str] = "scales of the features"
     unknown: ClassVar[str] = "the features' scales"
@@ -81,24 +74,16 @@ class ScaleParameters(Stage):
     n_records: int
     n_features: int
     mu: float
-    sigma: int
     neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
-        _check(self.n_records, self.n_features, self.mu)
-        check_integer(
-            "sigma",
-            self.sigma,
-            at_least=1,
-            at_most=LARGEST_SIGMA,
-            cure="give the scales a larger share of the budget.",
-        )
-        least = _sigma(self.n_features, self.mu, self.neighbours)
-        if self.sigma < least:
-            raise PrivacyConditionError(
-                f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
-                "scale_parameters."
-            )
+        cure = "give the scales a larger share of the budget."
+        check_integer("sigma", self.sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
+
+    @property
+    def sigma(self) -> int:
+        """The noise of each count."""
+        return ScaleCounts(self.n_features).deviations(self.mu, self.neighbours)[0]  # proof: step 1
 
     def cost(self) -> StageCost:
         """See `Stage.cost`."""
@@ -106,8 +91,20 @@ class ScaleParameters(Stage):
         return StageCost(self.mu, self.mu, drowns=drowns)
 
     def run(self, prepared: Prepared) -> Prepared:
-        """Release the scales, and hand them on."""
-        scale = trusted_scale(release_scales(prepared.session, self))
+        """Release the scales, and hand them on.
+
+        No uncertain one is larger than the largest certain one, or than the median where all are
+        uncertain. It may be off by many orders of magnitude, and the noise of a feature grows with
+        its scale: one that is far too large would drown all others. One that is too small clips
+        the feature.
+        """
+        found = release_scales(prepared.session, self)
+        scale, certain = found.scale, ~found.uncertain
+        if certain.any():
+            largest = scale[certain].max()
+        else:
+            largest = np.median(scale[scale > 0]) if scale.any() else 0.0
+        scale = np.where(certain, scale, np.minimum(scale, largest))
         # The zeros of records that miss a value made scales smaller than complete ones have.
         scale = scale / math.sqrt(prepared.share)
         making = {**prepared.making, "scales": "released"}
@@ -124,22 +121,8 @@ class FeatureScales:
     """
 
     scale: FloatArray
-    uncertain: npt.NDArray[np.bool_]
+    uncertain: BoolArray
     noisy_counts: IntArray = field(repr=False)
-
-
-def scale_parameters(
-    n_records: int, n_features: int, mu: float, neighbours: Neighbours = ONE_REPLACED
-) -> ScaleParameters:
-    """The least noise for scales that cost no more than a Gaussian mechanism with `mu`."""
-    n_records, n_features, mu = _check(n_records, n_features, mu)
-    sigma = _sigma(n_features, mu, neighbours)
-    return ScaleParameters(n_records, n_features, mu, sigma, neighbours)
-
-
-def _sigma(n_features: int, mu: float, neighbours: Neighbours) -> int:
-    (sigma,) = ScaleCounts(n_features).deviations(mu, neighbours)  # proof: step 1
-    return sigma
 
 
 def release_scales(session: Session, parameters: ScaleParameters) -> FeatureScales:
@@ -155,45 +138,20 @@ def release_scales(session: Session, parameters: ScaleParameters) -> FeatureScal
 
     Privacy
     -------
-    Neighbours: those of the parameters; no precondition. The noisy counts are the rounding of a
+    Neighbours: those of the session; no precondition. The noisy counts are the rounding of a
     Gaussian mechanism with l2 sensitivity over deviation at most `parameters.mu`, in exact integer
     arithmetic, and the scales are computed from them: `parameters.mu` is all that is spent.
     See `docs/proofs/scales.md`.
     """
-    if (session.n_records, session.n_features) != (parameters.n_records, parameters.n_features):
-        raise DataError(
-            f"records must be {parameters.n_records:,} with {parameters.n_features} features as "
-            f"declared, got {session.n_records:,} with {session.n_features}: declare their true "
-            "size."
-        )
-    query, noise = ScaleCounts(parameters.n_features), (parameters.sigma,)
-    noisy = session.measure(query, parameters.mu, parameters.released, deviations=noise)
-    counts = noisy.integers  # proof: step 2
-    scale, uncertain = estimate_scales(
-        counts, parameters.n_records, parameters.sigma
-    )  # proof: step 3
-    return FeatureScales(scale, uncertain, counts)
-
-
-def trusted_scale(scales: FeatureScales) -> FloatArray:
-    """Released scales to work with: no uncertain one is larger than the largest certain one.
-
-    Where all are uncertain, none is larger than the median.
-
-    An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
-    its scale: one that is far too large would drown all others. One that is too small clips the
-    feature.
-    """
-    if not scales.uncertain.all():
-        largest = scales.scale[~scales.uncertain].max()
-    else:
-        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
-    return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
+    query = ScaleCounts(session.n_features)
+    noisy = session.measure(query, parameters.mu, parameters.released)  # proof: step 2
+    found = estimate_scales(noisy.integers, session.n_records, noisy.sd)  # proof: step 3
+    return FeatureScales(*found, noisy.integers)
 
 
 def estimate_scales(
     noisy_counts: IntArray, n_records: int, sigma: int, *, fast: bool = False
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Return scales and which of them are uncertain, from noisy counts and public numbers alone.
 
     `fast` leaves out laws that no feature can have. Sums have another order then, so scales differ
@@ -209,7 +167,15 @@ def estimate_scales(
         possible[0] = True  # the constant
         likelihood = np.ascontiguousarray(likelihood[:, possible])
         log2_scale, common = log2_scale[possible], common[possible]
-    weights, total = _learn_weights(likelihood, common.astype(np.float32))
+    # Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
+    # has it, with the starting weights counting as `start_weight` features.
+    start = common.astype(np.float32)
+    total = weights = start
+    for done in range(RULES.rounds + 1):
+        if done:
+            weights = total / np.float32(len(likelihood) + RULES.start_weight)
+        evidence = 1 / (likelihood @ weights)
+        total = weights * (evidence @ likelihood) + np.float32(RULES.start_weight) * start
     scale = np.empty(len(noisy_counts))
     uncertain = np.empty(len(noisy_counts), dtype=np.bool_)
     for first in range(0, len(noisy_counts), _ROWS):
@@ -258,26 +224,7 @@ def _likelihood(noisy_counts: IntArray, shares: FloatArray, n: int, sigma: int) 
     return log_likelihood
 
 
-def _learn_weights(
-    likelihood: Float32Array, start: Float32Array
-) -> tuple[Float32Array, Float32Array]:
-    """Weights of the laws among all features, and their sum over features at these weights.
-
-    Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
-    has it, with the starting weights counting as `start_weight` features.
-    """
-    total = weights = start
-    for done in range(RULES.rounds + 1):
-        if done:
-            weights = total / np.float32(len(likelihood) + RULES.start_weight)
-        evidence = 1 / (likelihood @ weights)
-        total = weights * (evidence @ likelihood) + np.float32(RULES.start_weight) * start
-    return weights, total
-
-
-def _summary(
-    posterior: Float32Array, log2_scale: FloatArray
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+def _summary(posterior: Float32Array, log2_scale: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Scale of each feature (rows), and whether it is uncertain."""
     constant, posterior, log2_scale = posterior[:, 0], posterior[:, 1:], log2_scale[1:]
     cumulative = np.cumsum(posterior, axis=1)
@@ -288,19 +235,3 @@ def _summary(
     found_constant = constant > 0.5
     certainty = np.where(found_constant, constant, mass)
     return np.where(found_constant, 0.0, scale), certainty < RULES.likely
-
-
-def _check(n_records: int, n_features: int, mu: float) -> tuple[int, int, float]:
-    """Return the public inputs as plain numbers, or raise `ParameterError`."""
-    n_records = check_integer(
-        "n_records",
-        n_records,
-        at_least=1,
-        at_most=LARGEST_CALIBRATED_N,
-        cure="give the number of records.",
-    )
-    n_features = check_integer(
-        "n_features", n_features, at_least=1, cure="it is the number of columns."
-    )
-    mu = check_real("mu", mu, above=0, cure="it is the part of the budget spent on scales.")
-    return n_records, n_features, mu

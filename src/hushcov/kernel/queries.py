@@ -414,15 +414,14 @@ def squared_sensitivity(
 ) -> Fraction:
     """Return the most that one record moves the upper triangle, squared, each entry over its sd.
 
-    For integer records with coordinates of at most `half_width` and norm at most `norm_bound`;
-    `diagonal_sigma` must be at least `sigma`.
+    For integer records with coordinates of at most `half_width` and norm at most `norm_bound`.
     """
     d, h, B = n_features, half_width, norm_bound
     h = h if B is None else min(h, B)
     # proof: gaussian, step 3
     odd = d % 2 == 1 and d > 1
     moved = neighbours.moved(replaced=d**2 - odd, removed=d * (d + 1) // 2)
-    coordinates = Fraction(h**4 * moved, sigma**2)
+    coordinates = Fraction(h**4 * moved, min(sigma, diagonal_sigma) ** 2)
     if B is None:
         return coordinates
     # proof: gaussian, step 2
@@ -477,7 +476,7 @@ class Gram(Query):
 
 @dataclass(frozen=True, eq=False)
 class SummedGram(Gram):
-    """The same of records that were summed before, at one site or at several."""
+    """The matrix of `Gram`, of records that were summed before at one site or at several."""
 
     reads: ClassVar[str] = "statistics"
 
@@ -505,9 +504,14 @@ class UnitGram(Query):
         return relation.moved(replaced=square, removed=square / 2)  # proof: gaussian, step 7
 
     def deviations(self, mu: float, relation: Neighbours) -> tuple[int, ...]:
-        """See `Query`; the diagonal has the root of two more."""
+        """Return the noise off and on the diagonal, where it is larger by the root of two."""
         sigma = smallest_sigma(self.charged(relation), mu)
         return sigma, math.isqrt(2 * sigma**2) + 1
+
+    def loss(self, deviations: tuple[int, ...], relation: Neighbours) -> Fraction:
+        off, on = deviations
+        square = min(Fraction(off**2), Fraction(on**2, 2))
+        return self.charged(relation) / square  # proof: gaussian, step 7
 
 
 # Agreement of signs.

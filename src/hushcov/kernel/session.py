@@ -70,8 +70,9 @@ class Noisy:
 class TranscriptLine:
     """One line of a transcript: what was asked, the part of the release, its cost and its noise.
 
-    `cost` is that of one record: a time on the clock of the budget, or an event beside it. `noise`
-    has the deviations of normal noise, the scale of Laplace noise, or the rate of a selection.
+    `cost` is that of one record: a time on the clock of the budget, or an event beside it. It is 0
+    for a query that a `Reserve` paid for, whose own line comes before. `noise` has the deviations
+    of normal noise, the scale of Laplace noise, or the rate of a selection.
     """
 
     query: str
@@ -307,7 +308,10 @@ class Session:
         return Noisy(np.empty(0, dtype=np.int64), used, query.unit)
 
     def reserve(self, mu: float, deviation: int, name: str | None = None) -> Reserve:
-        """Charge for several queries with one noise; each may follow from those before it."""
+        """Charge `mu` for several queries together, all of them with noise of one deviation.
+
+        Each query may be chosen in the light of the answers to those before it.
+        """
         self._state.budget.gaussian(mu, name)
         found = Reserve(self, Fraction(mu) ** 2, deviation)
         self._note(found, (deviation,))
@@ -408,22 +412,23 @@ class Session:
         return scores
 
 
-@dataclass(eq=False)
 class Reserve:
-    """What was charged for several queries with the same noise, and what is left of it."""
+    """A charge that pays for several queries with the same noise; `Session.reserve` makes one."""
 
-    session: Session
-    left: Fraction
-    deviation: int
+    def __init__(self, session: Session, charged: Fraction, deviation: int) -> None:
+        self._session, self._left, self._deviation = session, charged, deviation
+        self._part = session._state.budget.charges[-1][0]
 
     def measure(self, query: Query) -> Noisy:
         """Return the integers of a query with the noise, as long as that was paid for."""
         _check_own(type(query))
-        loss = query.loss((self.deviation,), self.session.relation)
-        _check_loss(loss, self.left)
-        self.left -= loss
-        noisy = self.session._noised(query, (self.deviation,))
-        return Noisy(noisy, (self.deviation,), query.unit)
+        used = (self._deviation,)
+        loss = query.loss(used, self._session.relation)
+        _check_loss(loss, self._left)
+        self._left -= loss
+        line = TranscriptLine(type(query).__name__, self._part, 0.0, used)
+        self._session._state.transcript.append(line)
+        return Noisy(self._session._noised(query, used), used, query.unit)
 
 
 def _check_own(kind: Any) -> None:

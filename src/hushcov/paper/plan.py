@@ -98,16 +98,42 @@ class ScaledRecords(MappedRecords):
 
 @dataclass(frozen=True, eq=False)
 class _TestLaw:
-    """Law of one active test for entries of each size, given the selection's edge.
-
-    `kept` is the chance of selection at each of the quadrature's thresholds.
-    """
+    """Law of one active test of a level for entries of each size, of which there are `counts`."""
 
     sizes: FloatArray
+    counts: FloatArray
     level: Level
     schedule: Schedule
-    edge: float | None
-    kept: FloatArray
+
+    @cached_property
+    def _omega(self) -> FloatArray:
+        """Sizes over each of the quadrature's thresholds."""
+        return self.sizes[:, None] / self.level.threshold / _TAU
+
+    @cached_property
+    def edge(self) -> float:
+        """Where the expected number of noisy scores (plus one) above it equals the quota."""
+        level, b, omega = self.level, self.level.selection_scale, self._omega
+        if b is None:
+            return -math.inf
+        active = self.counts * level.repetitions * level.activation
+        inactive = self.counts.sum() * level.repetitions * level.inactivation
+        low, high = -1 - 5 * b, float(omega.max()) + 60 * b
+
+        def excess(edge: float) -> float:
+            above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
+            above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
+            return math.log(max(float(above), _SMALLEST) / level.quota)  # nearly a line
+
+        return root(excess, low, high, relative=_NEAR_EDGE) if excess(low) > 0 else low
+
+    @cached_property
+    def kept(self) -> FloatArray:
+        """The chance of selection at each of the quadrature's thresholds."""
+        b = self.level.selection_scale
+        if b is None:
+            return np.ones_like(self._omega)
+        return _gumbel_tail((self.edge - self._omega) / b)
 
     @cached_property
     def selected(self) -> FloatArray:
@@ -122,21 +148,22 @@ class _TestLaw:
     @cached_property
     def gates(self) -> tuple[FloatArray, FloatArray]:
         """Chances of selection with the gate of the right sign, and with the wrong one."""
-        level, r, clip = self.level, self.schedule.gate_noise, self.schedule.gate_clip
-        alpha = self.sizes / level.threshold
+        r, clip = self.schedule.gate_noise, self.schedule.gate_clip
         if r < _SHARP_GATES:
             # The quadrature would not resolve the step from no gate to gate.
-            lo, b = -math.inf, 1.0
-            if self.edge is not None:
-                lo, b = self.edge, level.selection_scale or 1.0
-            masses = np.empty((3, len(alpha)))
-            kernels.fill_gate_masses(0, len(alpha), alpha, lo, math.inf, b, r, clip, True, masses)
+            alpha, masses = self.sizes / self.level.threshold, np.empty((3, len(self.sizes)))
+            law = self.edge, math.inf, self.level.selection_scale or 1.0, r, clip, True
+            kernels.fill_gate_masses(0, len(alpha), alpha, *law, masses)
             return masses[0], masses[1]
-        omega = alpha[:, None] / _TAU
-        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
-        fire = np.where(1 - omega < -clip, 1.0, fire)
-        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+        fire = np.where(1 - self._omega >= clip, 0.0, special.ndtr((self._omega - 1) / r))
+        fire = np.where(1 - self._omega < -clip, 1.0, fire)
+        wrong = np.where(1 + self._omega >= clip, 0.0, special.ndtr(-(1 + self._omega) / r))
         return (self.kept * fire) @ _TAU_WEIGHTS, (self.kept * wrong) @ _TAU_WEIGHTS
+
+
+def _gumbel_tail(z: FloatArray) -> FloatArray:
+    # Not np.clip, whose checks cost more than the rest on arrays of this size.
+    return np.asarray(-np.expm1(-np.exp(-np.minimum(np.maximum(z, -7.0), 700.0))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +203,7 @@ def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> 
     sizes = np.concatenate([pooled.sizes, ref.zero_sizes(inputs.n_records)])
     n_quantiles = len(sizes) - len(pooled.sizes)
     counts = np.append(pooled.counts, np.full(n_quantiles, pooled.n_zeros / n_quantiles))
-    return [_test_law(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
+    return [_TestLaw(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
 
 
 @lru_cache(maxsize=64)
@@ -210,42 +237,11 @@ def _factor(ref: Reference) -> Matrix:
     return root if np.count_nonzero(root) > root.size / _DENSE else sparse.csr_array(root)
 
 
-def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
-    """Return the law of one active test for entries of each size."""
-    omega, edge = sizes[:, None] / level.threshold / _TAU, None
-    kept = np.ones_like(omega)
-    if level.selection_scale is not None:
-        edge = _selection_edge(omega, counts, level)
-        kept = _gumbel_tail((edge - omega) / level.selection_scale)
-    return _TestLaw(sizes, level, schedule, edge, kept)
-
-
-def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
-    """Return where the expected number of noisy scores (plus one) above it equals the quota."""
-    b = level.selection_scale
-    assert b is not None
-    active = counts * level.repetitions * level.activation
-    inactive = counts.sum() * level.repetitions * level.inactivation
-    low, high = -1 - 5 * b, float(omega.max()) + 60 * b
-
-    def excess(edge: float) -> float:
-        above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
-        above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
-        return math.log(max(float(above), _SMALLEST) / level.quota)  # nearly a line
-
-    return root(excess, low, high, relative=_NEAR_EDGE) if excess(low) > 0 else low
-
-
-def _gumbel_tail(z: FloatArray) -> FloatArray:
-    # Not np.clip, whose checks cost more than the rest on arrays of this size.
-    return np.asarray(-np.expm1(-np.exp(-np.minimum(np.maximum(z, -7.0), 700.0))))
-
-
 def _precision(
-    number: IntArray, index: IndexArray, level: Level, law: _TestLaw, generator: np.random.Generator
+    number: IntArray, index: IndexArray, law: _TestLaw, generator: np.random.Generator
 ) -> FloatArray:
     """Return sums of 1/T^2 over selected tests: the first few drawn, others at their mean."""
-    inverse = (level.threshold * _TAU) ** -2.0
+    inverse = (law.level.threshold * _TAU) ** -2.0
     total = np.zeros(len(index))
     for test in range(min(int(number.max(initial=0)), _DRAWN_TESTS)):
         entries = np.flatnonzero(number > test)
@@ -270,11 +266,9 @@ class DrawnErrors:
     ref: Reference
 
     @cached_property
-    def laws(self) -> list[tuple[Level, _TestLaw]]:
-        """Levels, with the law of one test at each."""
-        schedule = self.parameters.schedule
-        laws = _test_laws(self.parameters.inputs, schedule, self.ref)
-        return list(zip(schedule.levels, laws, strict=True))
+    def laws(self) -> list[_TestLaw]:
+        """The law of one test at each level."""
+        return _test_laws(self.parameters.inputs, self.parameters.schedule, self.ref)
 
     def errors(self, seeds: Sequence[int]) -> list[float]:
         """Draw the operator-norm error, once for each seed; those of few features one by one."""
@@ -316,10 +310,11 @@ class DrawnErrors:
         """
         parameters, sizes = self.parameters, _pooled(self.ref).sizes
         tests = np.zeros(len(sizes))
-        for level, law in self.laws:
-            tests += level.repetitions * level.activation * law.selected[: len(sizes)]
+        for law in self.laws:
+            tests += law.level.repetitions * law.level.activation * law.selected[: len(sizes)]
         log_missed = np.zeros(len(sizes))
-        for level, law in self.laws:
+        for law in self.laws:
+            level = law.level
             chances = np.diff(law.by_threshold[: len(sizes)], axis=1, prepend=0.0)
             noise = parameters.schedule.gate_noise * level.threshold / parameters.inputs.scale**2
             deviation = noise * _TAU / np.sqrt(np.maximum(tests, 1.0))[:, None]
@@ -354,7 +349,8 @@ class DrawnErrors:
         ref, pooled, (n_zeros, dilution) = self.ref, _pooled(self.ref), self._zeros
         index = pooled.which
         total, spurious = np.zeros(statistic.shape), np.zeros(len(statistic) * n_zeros)
-        for level, law in self.laws:
+        for law in self.laws:
+            level = law.level
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
             p, m = level.activation, level.repetitions
             # The pooled sizes carry the law; an entry's own value shifts it along its size.
@@ -378,7 +374,7 @@ class DrawnErrors:
         value = statistic.flat[at] + deviation * generator.standard_normal(statistic.size)[at]
         estimate = np.zeros(statistic.shape)
         estimate.flat[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        kinds = np.arange(sizes, len(self.laws[0][1].selected))
+        kinds = np.arange(sizes, len(self.laws[0].selected))
         if few:  # each is of any kind, so that designs for few features stay as they are
             kinds = sizes + generator.integers(len(kinds), size=n_zeros)
         at, deviation, weight = self._found(kinds, len(statistic) * n_zeros, generator, dilution)
@@ -400,10 +396,11 @@ class DrawnErrors:
         They are of these kinds in turn.
         """
         tests = []
-        for level, law in self.laws:
+        for law in self.laws:
+            level = law.level
             chances = np.clip(dilution * level.activation * law.selected, 0, 1)[kinds]
             at, number = _selected(level.repetitions, chances, n_entries, generator)
-            precision = _precision(number, kinds[at % len(kinds)], level, law, generator)
+            precision = _precision(number, kinds[at % len(kinds)], law, generator)
             looked = min(1.0, level.repetitions * level.activation)
             tests.append((at, precision, np.full(len(at), looked)))
         at, precision, looks = (np.concatenate(each) for each in zip(*tests, strict=True))

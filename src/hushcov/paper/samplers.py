@@ -1,24 +1,22 @@
 """Samplers of Algorithm 1: gates, or the whole transcript, exact at any size.
 
-Tests of a level are kept by their noisy scores, the largest `quota` of very many independent
-points, without drawing the points. Points come in groups; within a group they are i.i.d. Only the
-number of points of each group that lie in an interval is ever drawn, by binomial splitting: cut the
-undecided interval in two, draw how many undecided points of each group fall above the cut, and keep
-the half that still contains the quota's edge. Splitting near the edge leaves about sqrt(N) of N
-undecided points after two cuts, so the cost does not depend on N. The last few points are drawn one
-by one. The law is exact whatever the split points: they only decide how fast it goes.
+A level keeps its `quota` largest noisy scores. The scores are never drawn: they come in groups of
+i.i.d. ones, and only the number of each group that lies in an interval is drawn, by binomial
+splitting: cut the undecided interval in two, draw how many undecided points of each group fall
+above the cut, and keep the half that still contains the quota's edge. Splitting near the edge
+leaves about sqrt(N) of N undecided points after two cuts, so the cost does not depend on N. The
+last few points are drawn one by one. The law is exact wherever the cuts are: they only decide how
+fast it goes.
 
-NumPy's binomial draws are not good enough for this: they compute 1 - p in double precision, which
-loses success probabilities below about 1e-16 times the count, and with them the far tails that a
-privacy proof relies on. `binomial` takes the two masses, success and failure, each accurate in
-relative terms, and works with the smaller one: by inversion when few successes are expected,
-otherwise by Hoermann's transformed rejection (BTRS, 1993) with the probability ratio in Loader's
-saddle-point form. So its law is right to the last bits, for counts up to 1e15.
+NumPy's binomial draws compute 1 - p in double precision, which loses the far tails that a privacy
+proof relies on. `binomial` takes both masses, success and failure, each accurate in relative terms,
+and works with the smaller one: by inversion when few successes are expected, otherwise by
+Hoermann's transformed rejection (BTRS, 1993) with the probability ratio in Loader's saddle-point
+form. So its law is right to the last bits, for counts up to 1e15.
 
-The exact sampler draws only how many gates open. Reading values from the protected transcript
-(J, V) needs the selected tests themselves: their thresholds T and noisy queries V = S_e/T + Z. They
-are drawn from the same selection, one by one, so the cost grows with the quotas but not with the
-candidates.
+Reading values from the transcript (J, V) needs the selected tests themselves: their thresholds T
+and noisy queries V = S_e/T + Z. They are drawn one by one from the same selection, so the cost
+grows with the quotas but not with the candidates.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -54,37 +53,30 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 _NEGLIGIBLE = 1e-50
 
+_PI = Decimal("3.14159265358979323846264338327950288")
 # Stirling's error log(k!) - log(sqrt(2 pi k) (k/e)^k) for k = 1..15; 0 is never looked up.
 _STIRLING_ERROR = np.array(
-    [
-        0.0,
-        0.0810614667953272582,
-        0.0413406959554092941,
-        0.0276779256849983391,
-        0.0207906721037650931,
-        0.0166446911898211922,
-        0.0138761288230707480,
-        0.0118967099458917701,
-        0.0104112652619720965,
-        0.00925546218271273292,
-        0.00833056343336287126,
-        0.00757367548795184079,
-        0.00694284010720952987,
-        0.00640899418800420707,
-        0.00595137011275884774,
-        0.00555473355196280137,
+    [0.0]
+    + [
+        float(Decimal(math.factorial(k)).ln() - (2 * _PI * k).ln() / 2 - k * (Decimal(k).ln() - 1))
+        for k in range(1, 16)
     ]
 )
 
 
 @dataclass(frozen=True)
 class Band:
-    """Selected points known only to lie in (lo, hi]: `counts` of them in each of `groups`."""
+    """Points known only to lie in (lo, hi]: `counts` of them in each of `groups`."""
 
     lo: float
     hi: float
     groups: IntArray
     counts: IntArray
+
+    def part(self, lo: float, hi: float, counts: IntArray) -> Band:
+        """Return those of the points that lie in (lo, hi], without the groups that have none."""
+        left = np.flatnonzero(counts)
+        return Band(lo, hi, self.groups[left], counts[left])
 
 
 @dataclass(frozen=True)
@@ -110,96 +102,75 @@ def select_largest(
     No more than `most_single` points are drawn one by one. Where doubles cannot tell so many apart
     at the edge, nothing is drawn of them and `CapacityError` is raised.
     """
-    groups = np.flatnonzero(counts)
-    counts = counts[groups]
-    lo, hi = -math.inf, math.inf
+    points = Band(-math.inf, math.inf, np.arange(len(counts)), counts)
+    points = points.part(points.lo, points.hi, counts)
     bands: list[Band] = []
     side = 1 if 2 * quota <= int(counts.sum()) else -1
-    while True:
-        undecided = int(counts.sum())
-        if quota == 0:
-            return Selection(tuple(bands), np.empty(0, np.int64), np.empty(0))
-        if quota == undecided:
-            bands.append(Band(lo, hi, groups, counts))
-            return Selection(tuple(bands), np.empty(0, np.int64), np.empty(0))
-        cut = None
-        if undecided > FEW_POINTS:
-            cut = _cut(groups, counts, quota, side, lo, hi, family)
+    while 0 < quota < (undecided := int(points.counts.sum())):
+        cut = _cut(points, quota, side, family) if undecided > FEW_POINTS else None
         if cut is None:
             if undecided > most_single:
                 raise CapacityError(_TIED.format(most_single))
             # Draw the undecided points themselves and keep the `quota` largest.
-            points, (low, high) = np.repeat(groups, counts), family.support
-            keys, details = family.draw(generator, points, max(lo, low), min(hi, high))
+            groups, (low, high) = np.repeat(points.groups, points.counts), family.support
+            keys, details = family.draw(
+                generator, groups, max(points.lo, low), min(points.hi, high)
+            )
             largest = np.argpartition(keys, len(keys) - quota)[len(keys) - quota :]
-            return Selection(tuple(bands), points[largest], details[largest])
+            return Selection(tuple(bands), groups[largest], details[largest])
         split, above, below = cut
-        upper = binomial(generator, counts, above, below)
+        upper = binomial(generator, points.counts, above, below)
         taken = int(upper.sum())
         if taken >= quota:
-            lo, counts = split, upper
+            points = points.part(split, points.hi, upper)
         else:
-            chosen = upper > 0
-            bands.append(Band(split, hi, groups[chosen], upper[chosen]))
+            bands.append(points.part(split, points.hi, upper))
             quota -= taken
-            hi, counts = split, counts - upper
-        left = counts > 0
-        groups, counts = groups[left], counts[left]
+            points = points.part(points.lo, split, points.counts - upper)
         side = -side
+    if quota:
+        bands.append(points)
+    return Selection(tuple(bands), np.empty(0, np.int64), np.empty(0))
 
 
 def _cut(
-    groups: IntArray,
-    counts: IntArray,
-    quota: int,
-    side: int,
-    lo: float,
-    hi: float,
-    family: NoisyScores,
+    points: Band, quota: int, side: int, family: NoisyScores
 ) -> tuple[float, FloatArray, FloatArray] | None:
-    """Cut where about `quota` undecided points lie above, give or take three deviations.
+    """Cut where about `quota` points lie above, give or take three deviations.
 
-    The point is searched on a few representatives, and once more if the expectation over all
-    groups shows that they missed by more. Returns the point and the masses of every group above
+    The place is searched on a few representatives, and once more if the expectation over all
+    groups shows that they missed by more. Returns the place and the masses of every group above
     and below it, or None when doubles cannot split the interval.
     """
-    undecided = int(counts.sum())
+    groups, undecided = points.groups, int(points.counts.sum())
     deviation = math.sqrt(quota * (undecided - quota) / undecided)
     wanted = quota + 3 * side * deviation
     starts = np.unique(np.linspace(0, len(groups), min(_BINS, len(groups)) + 1).astype(np.int64))
-    weights = np.add.reduceat(counts, starts[:-1]).astype(np.float64)
+    weights = np.add.reduceat(points.counts, starts[:-1])
     middles = groups[(starts[:-1] + starts[1:]) // 2]
-    target = wanted
+    few, target = Band(points.lo, points.hi, middles, weights), wanted
     for attempt in range(2):
-        split = _search(middles, weights, target, deviation, lo, hi, family)
-        if not lo < split < hi:
+        split = _search(few, target, deviation, family)
+        if not points.lo < split < points.hi:
             return None
-        above, below = family.masses(groups, lo, split, hi)
-        expected = float(counts @ _share(above, below))
+        above, below = family.masses(groups, points.lo, split, points.hi)
+        expected = float(points.counts @ _share(above, below))
         if attempt == 1 or abs(expected - wanted) <= 2 * deviation + 0.01 * undecided:
             break
         target += wanted - expected
     return split, above, below
 
 
-def _search(
-    groups: IntArray,
-    weights: FloatArray,
-    target: float,
-    deviation: float,
-    lo: float,
-    hi: float,
-    family: NoisyScores,
-) -> float:
-    """Bisect for the point above which the weighted groups expect `target` points."""
-    target = min(max(target, 0.5), float(weights.sum()) - 0.5)
-    support = family.support
-    low, high = max(lo, support[0]), min(hi, support[1])
+def _search(points: Band, target: float, deviation: float, family: NoisyScores) -> float:
+    """Bisect for the place above which `target` of the points are expected."""
+    target = min(max(target, 0.5), int(points.counts.sum()) - 0.5)
+    low, high = max(points.lo, family.support[0]), min(points.hi, family.support[1])
     while True:
         middle = 0.5 * (low + high)
         if not low < middle < high:
             return middle
-        excess = float(weights @ _share(*family.masses(groups, lo, middle, hi))) - target
+        share = _share(*family.masses(points.groups, points.lo, middle, points.hi))
+        excess = float(points.counts @ share) - target
         if abs(excess) <= 0.1 * deviation:
             return middle
         low, high = (middle, high) if excess > 0 else (low, middle)
@@ -453,11 +424,11 @@ def _keep_all(
     able = _able_to_fire(alpha, schedule)
     masses = _gate_masses(alpha[:able], -math.inf, math.inf, None, schedule)
     masses /= masses.sum(axis=0)  # so that a certain gate has mass 1, not 1 but for rounding
-    silent = level.inactivation + level.activation * masses[2]
+    masses *= level.activation
+    masses[2] += level.inactivation
     counts = np.full(able, level.repetitions, dtype=np.int64)
     gates = np.zeros(len(alpha), dtype=np.int64)
-    same, opposite = level.activation * masses[:2]
-    gates[:able] = _fire(generator, counts, same, opposite, silent)
+    gates[:able] = _fire(generator, counts, masses)
     return gates
 
 
@@ -472,7 +443,7 @@ def _select(
         inside = band.groups < able
         groups = band.groups[inside]
         masses = _gate_masses(alpha[groups], band.lo, band.hi, level.selection_scale, schedule)
-        gates[groups] += _fire(generator, band.counts[inside], *masses)
+        gates[groups] += _fire(generator, band.counts[inside], masses)
     single = chosen.single_groups < able
     omega = chosen.single_details[single]
     noise = schedule.draw_gate_noise(generator, len(omega))
@@ -496,14 +467,9 @@ def _gate_masses(
     return masses
 
 
-def _fire(
-    generator: np.random.Generator,
-    counts: IntArray,
-    same: FloatArray,
-    opposite: FloatArray,
-    silent: FloatArray,
-) -> IntArray:
+def _fire(generator: np.random.Generator, counts: IntArray, masses: FloatArray) -> IntArray:
     """Return N(same sign) - N(opposite sign) of `counts` tests with the given gate masses."""
+    same, opposite, silent = masses
     fired = binomial(generator, counts, same, opposite + silent)
     if not opposite.any():
         return fired

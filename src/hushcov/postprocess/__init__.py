@@ -1,9 +1,6 @@
 """Post-processing of a release: nothing here sees records or costs privacy."""
 
-from typing import TYPE_CHECKING
-
 from hushcov._arrays import Matrix
-from hushcov._lazy import lazy
 from hushcov.postprocess.guard import Guarded, guarded, lost_features, noise_norm, sure_level
 from hushcov.postprocess.matrices import (
     RULES,
@@ -30,27 +27,4 @@ from hushcov.postprocess.matrices import (
     universal_threshold,
     upper_pairs,
     values_at,
-)
-
-if TYPE_CHECKING:
-    from hushcov.postprocess.structure import (
-        Candidate,
-        Split,
-        beside,
-        best_candidate,
-        coherent_norm,
-        entry_deviation,
-        largest,
-        largest_of,
-        leading_direction,
-        signal_norm,
-        split,
-    )
-    from hushcov.postprocess.tails import KnownErrors, estimate_error, lost_beyond
-
-__getattr__ = lazy(
-    __name__,
-    structure="Candidate Split beside best_candidate coherent_norm entry_deviation largest "
-    "largest_of leading_direction signal_norm split",
-    tails="KnownErrors estimate_error lost_beyond",
 )

@@ -49,18 +49,12 @@ _RULES = BandRules()
 Progress = Callable[[float], None]
 
 
-def mend_band(
-    band: FloatArray,
-    *,
-    least: float = LEAST_EIGENVALUE,
-    rounds: int = ROUNDS,
-    progress: Progress | None = None,
-) -> FloatArray:
+def mend_band(band: FloatArray, progress: Progress | None = None) -> FloatArray:
     """Return correlations near these whose matrix has no eigenvalue below zero.
 
     `band[i, k]` is the entry at (i, i + k), with ones in its first column and zeros beyond the
     last feature; the answer has the same form. `progress` is told which share is done. A matrix
-    without eigenvalues below `least` is returned as it is.
+    without eigenvalues below `LEAST_EIGENVALUE` is returned as it is.
 
     1. Rounds of projections: negative eigenvalues of overlapping windows are taken out, what that
        adds is put together with weights whose squares sum to one, and what it adds to the diagonal
@@ -68,21 +62,21 @@ def mend_band(
        that the diagonal is one.
     2. What is left is mended by S (R + T) S with S = (I + T)^(-1/2), where T is diagonal and about
        as large as the smallest eigenvalue near each feature asks for. Cholesky's factorization of
-       the whole band shows that R + T has no eigenvalue below `least`, or T grows.
+       the whole band shows that R + T has none below `LEAST_EIGENVALUE`, or T grows.
     """
     tell = progress or (lambda share: None)
     band = np.array(band, dtype=np.float64, order="C")
-    if not definite(band, -least):
-        for done in range(rounds):
-            _project(band, rescale=done == rounds - 1)
-            tell((done + 1) / (rounds + 1))
-        _shrink(band, least)
+    if not definite(band, -LEAST_EIGENVALUE):
+        for done in range(ROUNDS):
+            _project(band, rescale=done == ROUNDS - 1)
+            tell((done + 1) / (ROUNDS + 1))
+        _shrink(band)
     tell(1.0)
     return band
 
 
 def definite(band: FloatArray, added: float | FloatArray = 0.0) -> bool:
-    """Whether the matrix of a band, with `added` on its diagonal, has positive eigenvalues."""
+    """Return whether a band, with `added` on its diagonal, has positive eigenvalues."""
     form = band.T.copy(order="F")  # which the factorization overwrites
     form[0] += added
     _, failed_at = lapack.dpbtrf(form, lower=1, overwrite_ab=1)
@@ -110,7 +104,7 @@ def _project(band: FloatArray, *, rescale: bool) -> None:
 
 
 def _in_threads(work: Callable[[IntArray], None], parts: Sequence[IntArray]) -> None:
-    """Work on all parts; numpy's and LAPACK's work runs without the interpreter."""
+    """Work on all parts in threads; numpy and LAPACK run without the interpreter."""
     with threadpool_limits(1, "blas"):  # small matrices: threads of LAPACK would wait for others
         share_out(work, parts)
 
@@ -139,7 +133,7 @@ def _rescale(band: FloatArray, scale: FloatArray) -> None:
     band[:, 0] = 1.0
 
 
-def _shrink(band: FloatArray, least: float) -> None:
+def _shrink(band: FloatArray) -> None:
     """Take correlations towards zero, near each feature by about what its neighbourhood needs."""
     d, width = band.shape[0], band.shape[1] - 1
     half = max(_RULES.least_window, _RULES.window_widths * width) // 2
@@ -148,52 +142,50 @@ def _shrink(band: FloatArray, least: float) -> None:
 
     def look(places: IntArray) -> None:
         for place in places:
-            start = starts[place]
-            found[place] = _needed(band[start : start + 2 * half], least)
+            found[place] = _needed(band[starts[place] : starts[place] + 2 * half])
 
     _in_threads(look, np.array_split(np.arange(len(starts)), -(-len(starts) // _RULES.at_once)))
     needed = np.zeros(d)
     for start, amount in zip(starts, found, strict=True):
         near = slice(start, start + 2 * half)
         needed[near] = np.maximum(needed[near], amount)
-    more = least
-    while not definite(band, needed - least):
+    more = LEAST_EIGENVALUE
+    while not definite(band, needed - LEAST_EIGENVALUE):
         needed += more
         more *= _RULES.growth
     _rescale(band, 1 / np.sqrt(1 + needed))
 
 
-def _needed(window: FloatArray, least: float) -> float:
+def _needed(window: FloatArray) -> float:
     """Return about the smallest amount on the diagonal that makes a window definite; not less."""
-    if definite(window, -least):
+    if definite(window, -LEAST_EIGENVALUE):
         return 0.0
     low, high = 0.0, _RULES.smallest
-    while not definite(window, high - least):
+    while not definite(window, high - LEAST_EIGENVALUE):
         low, high = high, _RULES.growth * high
     for _ in range(_RULES.halvings):
         middle = 0.5 * (low + high)
-        if definite(window, middle - least):
+        if definite(window, middle - LEAST_EIGENVALUE):
             high = middle
         else:
             low = middle
     return high
 
 
-def mend_dense(
-    matrix: FloatArray, *, least: float = LEAST_EIGENVALUE, rounds: int = ROUNDS
-) -> FloatArray:
+def mend_dense(matrix: FloatArray, *, rounds: int = ROUNDS) -> FloatArray:
     """Mend a whole correlation matrix; entries that are zero stay zero.
 
     Alternating projections (Higham, IMA J. Numer. Anal. 22, 2002, without his correction), then
-    all off-diagonal entries are multiplied by what brings the smallest eigenvalue to `least`.
+    all off-diagonal entries are multiplied by what leaves no eigenvalue below the least.
     """
     there, mended = matrix != 0, matrix.copy()
     smallest = float(np.linalg.eigvalsh(mended)[0])
-    for _ in range(rounds if smallest < least else 0):
+    if smallest >= LEAST_EIGENVALUE:
+        return mended
+    for _ in range(rounds):
         mended = np.where(there, project_psd(mended), 0.0)
         np.fill_diagonal(mended, 1.0)
-    if smallest < least:
-        smallest = float(np.linalg.eigvalsh(mended)[0])
-        mended *= min(1.0, (1 - least) / (1 - smallest))  # eigenvalues but 1 move towards 1
-        np.fill_diagonal(mended, 1.0)
+    smallest = float(np.linalg.eigvalsh(mended)[0])
+    mended *= min(1.0, (1 - LEAST_EIGENVALUE) / (1 - smallest))  # eigenvalues but 1 move towards 1
+    np.fill_diagonal(mended, 1.0)
     return mended

@@ -175,7 +175,7 @@ def _start(block: FloatArray, noise: float) -> FloatArray:
 
 
 def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
-    """The estimate with its eigenvalues in this unit cut to the norm that the truth has at least.
+    """Cut the eigenvalues of the estimate, in this unit, to the norm that the truth has at least.
 
     That is smaller in the Loewner order, so that no other unit is hurt.
     """
@@ -193,14 +193,14 @@ def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
 
 
 def _part(matrix: FloatArray, which: BoolArray, factors: FloatArray) -> FloatArray:
-    """Some features of a matrix, in another unit."""
+    """Return the part of some features, in another unit."""
     part = matrix[np.ix_(which, which)]
     with np.errstate(over="ignore"):
         return part * factors[which, None] * factors[which]
 
 
 def _level(probability: float, n_features: int) -> float:
-    """Standard deviations above which any of so many normals is with at most this probability."""
+    """Return what the largest of so many standard normals exceeds with this probability."""
     return float(-special.ndtri(probability / n_features))
 
 

@@ -254,7 +254,7 @@ def _start(matrix: FloatArray, n_nonzero: int) -> FloatArray:
 
 
 def _truncated(vector: FloatArray, n_nonzero: int) -> FloatArray:
-    """The largest entries of a vector, at length 1; the first feature where there are none."""
+    """Return the largest entries of a vector, at length 1; the first feature where all are 0."""
     kept = np.argsort(-np.abs(vector), kind="stable")[:n_nonzero]
     result = np.zeros_like(vector)
     result[kept] = vector[kept]

@@ -47,7 +47,7 @@ def largest_of(product: Product, n_features: int) -> float:
 
 
 def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
-    """Do it for several matrices at once: `product` multiplies each column by its own."""
+    """Return the largest eigenvalues of several matrices; `product` multiplies a column by each."""
     inner, _ = tridiagonals(product, n_features, number, min(_STEPS, n_features))
     return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
 
@@ -81,7 +81,7 @@ def tridiagonals(
 
 
 def leading_direction(matrix: Matrix) -> FloatArray:
-    """The eigenvector of the largest eigenvalue by its size, about; of a symmetric matrix."""
+    """Approximate the eigenvector of the largest eigenvalue, by its size, of a symmetric matrix."""
     x: FloatArray = np.random.default_rng(3).standard_normal(matrix.shape[0])
     for _ in range(_POWERS):
         x = np.asarray(matrix @ x)
@@ -96,7 +96,7 @@ def beside_diagonal(matrix: FloatArray) -> Product:
 
 
 def top_vectors(matrix: FloatArray, number: int) -> FloatArray:
-    """Orthonormal vectors of about the largest eigenvalues off the diagonal, the first ones first.
+    """Return orthonormal vectors of about the largest eigenvalues off the diagonal, in order.
 
     Eigenvalues that stand out of the others are found by a few products with blocks of columns,
     as many of the same size as are looked for.
@@ -234,7 +234,7 @@ def _measure(
     total: FloatArray,
     sizes: IntArray,
 ) -> None:
-    """Squares, sums and numbers of entries between one level and the next, by row."""
+    """Add up squares and values of the entries between levels, and count them, by row."""
     for i in range(start, stop):
         number, squares, values = 0, 0.0, 0.0  # of most entries
         for j in range(len(matrix)):
@@ -429,43 +429,27 @@ def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> floa
     return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Entries of a matrix that were left out: a symmetric matrix with zeros elsewhere.
+def signal_norm(matrix: FloatArray, taken: Matrix, deviation: float) -> float:
+    """Approximate the norm of the signal in entries that are left out; 0 if they look like noise.
 
-    `counts` are their numbers by row, `energy` is the sum of their squares, and `product`
-    multiplies them by a vector.
-    """
-
-    counts: IntArray
-    energy: float
-    product: Callable[[FloatArray], FloatArray]
-
-
-def beside(matrix: FloatArray, taken: Matrix, total: float) -> LeftOut:
-    """Return a matrix without some entries, the diagonal among them.
-
-    `total` is the sum of all squares.
+    Entries that are stored in `taken` are kept, the diagonal among them. `deviation` is that of the
+    noise of the others.
     """
     counts = len(matrix) - np.diff(taken.indptr)
-    energy = max(0.0, total - float(np.vdot(taken.data, taken.data)))
-    return LeftOut(counts, energy, lambda x: matrix @ x - taken @ x)
-
-
-def signal_norm(left: LeftOut, deviation: float) -> float:
-    """Approximate the norm of the signal in entries that were left out; 0 if they look like noise.
-
-    `deviation` is that of their noise.
-    """
-    if not left.counts.any():
+    if not counts.any():
         return 0.0
-    return _signal(left.counts, left.energy, largest_of(left.product, len(left.counts)), deviation)
+    energy = float(np.vdot(matrix, matrix)) - float(np.vdot(taken.data, taken.data))
+    top = largest_of(lambda x: matrix @ x - taken @ x, len(matrix))
+    return _signal(counts, max(0.0, energy), top, deviation)
 
 
 def _signal(
     counts: IntArray, energy: float, top: float, deviation: float, coherence: float = 1.0
 ) -> float:
-    """`coherence` is by how much the variances of noise may add up along related features."""
+    """Return the norm of signal by its energy and by the largest eigenvalue, `top`.
+
+    `coherence` is by how much the variances of noise may add up along related features.
+    """
     d, number = len(counts), float(counts.sum())
     # Each pair is there twice, so that the deviation of the energy is, too.
     energy -= deviation**2 * number + 2 * deviation**2 * math.sqrt(number)
@@ -495,7 +479,7 @@ def _candidates(
     unseen: float,
     enough: float,
 ) -> list[Candidate]:
-    """One for each threshold, in deviations, or none where all have an error above `enough`.
+    """Return one for each threshold, in deviations; none if all have an error above `enough`.
 
     `deviations` are those of noise, and of an entry. `size` has the number of records, and the
     largest eigenvalue over the mean one. `unseen` is hidden below low thresholds at least.

@@ -73,7 +73,7 @@ class _Fits:
     misfit: float
 
     def excess(self, bound: float) -> FloatArray:
-        """Sum over the counted of what lies beyond a bound, for every tail."""
+        """Return the sum of what lies beyond a bound, for every tail."""
         far = max(bound / self.start - 1, 0.0)
         shape, scale = _SHAPES[None, :], _SCALES[:, None]
         beyond = np.maximum(scale + shape * far, 0.0) / (1 - shape)

@@ -253,11 +253,10 @@ def constant_mask(scale: FloatArray | None, variance: FloatArray, noise_sd: floa
     return np.asarray(still)
 
 
-def not_found_mask(release: Release) -> BoolArray:
-    """Return the features of which no mean and no scale was found; others have one value."""
-    lost = np.zeros(release.n_features, dtype=bool)
-    lost[list(release.making.unresolved)] = True
-    return lost if release.location is None else lost & (release.location == 0)
+def not_found(release: Release) -> list[int]:
+    """Return the features without a mean and a scale; others of the unresolved have one value."""
+    mean = release.location
+    return [i for i in release.making.unresolved if mean is None or mean[i] == 0]
 
 
 def long_records(

@@ -24,7 +24,7 @@ from hushcov.postprocess import (
 from hushcov.release.document import Release
 
 if TYPE_CHECKING:
-    from hushcov.postprocess import Split
+    from hushcov.postprocess.structure import Split
 
 _STANDS_OUT = 4.0  # deviations of noise, of what a feature has of the factors
 _FAR_BELOW, _LIKELY = 0.5, 3.0  # of the median variance; deviations of noise
@@ -42,7 +42,10 @@ def estimate(release: Release) -> Matrix:
     if release.making.structure is not None:
         covariance = _structured(release)
     else:
-        covariance = _guarded(release) if guards(release) else _without_lost(release)
+        # Where a structure was found, it was asked then whether the matrix is worse than zero.
+        whole = release.selected is None and full and release.noise_sd is not None
+        guard = whole and release.location is not None
+        covariance = _guarded(release) if guard else _without_lost(release)
     if release.making.projected:
         covariance = project_psd(covariance)
     shared = release.shared_places
@@ -53,14 +56,6 @@ def estimate(release: Release) -> Matrix:
     entries = covariance.data if is_sparse(covariance) else covariance
     entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
     return covariance
-
-
-def guards(release: Release) -> bool:
-    """Return whether the estimate is guarded against being worse than zero."""
-    full = release.selected is None and not is_sparse(release.integers)
-    if release.making.structure is not None:
-        return False  # it was asked when the structure was found
-    return release.location is not None and full and release.noise_sd is not None
 
 
 def _guarded(release: Release) -> FloatArray:
@@ -148,13 +143,13 @@ def _as_usual(variance: FloatArray, noise_sd: float) -> BoolArray:
 
 
 def factors_of(release: Release) -> Split | None:
-    """Factors and a remainder, in units of the scales, where the release has factors."""
+    """Return factors and a remainder, in units of the scales, where the release has factors."""
     structure, n = release.making.structure, release.n_sampled
     if structure is None or structure.rank == 0:
         return None
     assert release.noise_sd is not None
     assert n is not None
-    from hushcov.postprocess import entry_deviation, split
+    from hushcov.postprocess.structure import entry_deviation, split
 
     matrix = np.asarray(in_scales(release))
     deviation = entry_deviation(matrix, release.noise_sd[0], n)
@@ -173,7 +168,7 @@ def in_scales(release: Release) -> Matrix:
 
 
 def noise_deviation(release: Release) -> Matrix:
-    """Standard deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
+    """Return the deviation of the noise of each released entry; NaN, or not stored, elsewhere."""
     assert release.noise_sd is not None
     off_diagonal, diagonal = release.noise_sd
     scale = scales_of(release)
@@ -189,7 +184,7 @@ def noise_deviation(release: Release) -> Matrix:
 
 
 def scales_of(release: Release) -> FloatArray:
-    """Scales of the features; ones where there are none."""
+    """Return the scales of the features; ones where there are none."""
     given = release.feature_scale
     return np.ones(release.n_features) if given is None else given
 

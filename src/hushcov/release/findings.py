@@ -9,16 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.postprocess import (
-    KnownErrors,
-    Matrix,
-    estimate_error,
-    is_sparse,
-    largest,
-    multiply_outer,
-)
-from hushcov.postprocess.structure import tridiagonals
-from hushcov.release.coverage import constant_mask, coverage, not_found_mask
+from hushcov.postprocess import Matrix, is_sparse, multiply_outer
+from hushcov.postprocess.structure import largest, tridiagonals
+from hushcov.postprocess.tails import KnownErrors, estimate_error
+from hushcov.release.coverage import constant_mask, coverage, not_found
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of
 from hushcov.release.view import View, ratio
@@ -26,27 +20,21 @@ from hushcov.release.view import View, ratio
 _LISTED = 20  # features of a factor
 
 
-def not_found(release: Release) -> list[int]:
-    """Return the features without a mean and a scale; others of the unresolved have one value."""
-    found: list[int] = np.flatnonzero(not_found_mask(release)).tolist()
-    return found
-
-
 def constant_features(release: Release) -> list[int]:
     """Return the features whose released variance is zero, or cannot be told from zero.
 
     Features that were not found, or that were given as constant, are left out.
     """
-    scale, making = release.feature_scale, release.making
-    lost = not_found_mask(release)
-    unresolved = np.isin(np.arange(release.n_features), making.unresolved)
+    scale, making, features = release.feature_scale, release.making, np.arange(release.n_features)
+    unresolved = np.isin(features, making.unresolved)
     noise = math.inf if release.noise_sd is None else release.noise_sd[1]
     still = unresolved | constant_mask(scale, release.variances, noise)
+    still[not_found(release)] = False
     if scale is not None and making.scales != "released":
-        lost |= (scale == 0) & ~unresolved
-    given = [] if making.bounds is None else making.bounds
-    lost[[i for i, (low, high) in enumerate(given) if low is not None and low == high]] = True
-    found: list[int] = np.flatnonzero(still & ~lost).tolist()
+        still &= (scale != 0) | unresolved
+    given = enumerate(making.bounds or ())
+    still[[i for i, (low, high) in given if low is not None and low == high]] = False
+    found: list[int] = np.flatnonzero(still).tolist()
     return found
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.postprocess import is_sparse
-from hushcov.postprocess.indicators import agree, combine_shares
 from hushcov.release.document import Release
 
 # Deviation of what bounds on norms take off the squares of a flag whose records were all shrunk, as
 # a share of them; fitted by `benchmarks/studies/means.py`. And a share that is not noise.
 _CUT, _LEAST_SHARE = 0.2, 1e-6
+# Deviations within which the sum of all shares of a category is taken to be 1, and the least
+# deviation of a share, which keeps the equations regular.
+_ADDS_UP, _LEAST_SD = 4.0, 1e-12
 
 
 def with_shares(release: Release) -> Release:
@@ -67,3 +71,104 @@ def with_shares(release: Release) -> Release:
         integers = integers.copy()
         integers[inside, inside] = np.rint(own / release.unit).astype(np.int64)
     return replace(release, integers=integers, location=location, making=made)
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Shares of 0/1 columns that exclude each other, and the deviations of their noise.
+
+    `whole` says whether they were taken to add up to 1.
+    """
+
+    values: FloatArray
+    noise_sd: FloatArray
+    whole: bool
+
+
+def combine_shares(
+    centre: FloatArray, centre_sd: FloatArray, second: FloatArray, second_sd: FloatArray
+) -> Shares:
+    """Estimate shares p from noisy means and from second moments about these.
+
+    With x^2 = x and x y = 0 for two levels of a category, the moments about `centre` c are
+
+        E (x - c)^2 = (1 - 2 c) p + c^2  and  E (x - c)(y - e) = -c q - e p + c e,
+
+    linear in the shares. All are combined by their precision; `second_sd` is infinite where a
+    moment was not released. A square that falls short of the mean by more than noise allows was cut
+    off with other values of its records, and counts for less. Shares of several levels are then
+    made to add up to 1, unless they surely do not.
+    """
+    n = len(centre)
+    rows, columns = np.triu_indices(n)
+    own = rows == columns
+    design = np.zeros((len(rows), n))
+    places = np.arange(len(rows))
+    design[places, columns] -= centre[rows]
+    design[places, rows] -= centre[columns]
+    design[places[own], rows[own]] += 1.0
+    seen = second[rows, columns] - centre[rows] * centre[columns]
+    slope = 1 - 2 * centre
+    short = np.maximum(slope * centre - seen[own], 0.0) * np.sign(slope).clip(0.0)
+    doubt = second_sd.diagonal() ** 2 + (slope * centre_sd) ** 2
+    square = np.maximum(second_sd[rows, columns], _LEAST_SD) ** 2
+    square[own] += np.maximum(short**2 - doubt, 0.0)
+    weights = 1 / square
+    precision = np.maximum(centre_sd, _LEAST_SD) ** -2.0
+    covariance = np.linalg.inv(np.diag(precision) + (design.T * weights) @ design)
+    values = covariance @ (precision * centre + (design.T * weights) @ seen)
+    gap, along = 1.0 - float(values.sum()), covariance.sum(axis=1)
+    whole = n > 1 and abs(gap) <= _ADDS_UP * float(along.sum()) ** 0.5
+    if whole:
+        values = values + along * (gap / float(along.sum()))
+        covariance = covariance - np.multiply.outer(along, along) / float(along.sum())
+    square = np.asarray(covariance.diagonal(), dtype=np.float64).clip(0.0)
+    values = _on_simplex(values, square) if whole else np.clip(values, 0.0, 1.0)
+    return Shares(values, np.sqrt(square), whole)
+
+
+def _on_simplex(values: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the nearest shares that are not negative and add up to 1, by their precision."""
+    weight = np.maximum(variance, _LEAST_SD**2)
+    free = np.ones(len(values), dtype=bool)
+    while True:
+        step = (1.0 - float(values[free].sum())) / float(weight[free].sum())
+        found = np.where(free, values + step * weight, 0.0)
+        if (found >= 0).all():
+            return np.asarray(found / found.sum())
+        free &= found > 0
+
+
+def agree(
+    matrix: FloatArray,
+    scale: FloatArray,
+    offset: FloatArray,
+    shares: FloatArray,
+    groups: Sequence[tuple[IntArray, bool]],
+) -> FloatArray:
+    """Return a covariance, in units of the scales, that agrees with the shares of 0/1 columns.
+
+    `offset` is what moments were taken about, less the shares. Each group has the places of columns
+    that exclude each other, and whether they add up to 1. Then their covariances with any column
+    add up to zero: they are moved by least squares, in units of their noise.
+    """
+    inside = np.concatenate([places for places, _ in groups])
+    block, size = np.ix_(inside, inside), np.multiply.outer(scale[inside], scale[inside])
+    found = matrix.copy()
+    found[block] -= np.multiply.outer(offset[inside], offset[inside]) / size
+    for places, whole in groups:
+        if whole:
+            direction = scale[places] / np.linalg.norm(scale[places])
+            found[places] -= np.multiply.outer(direction, direction @ found[places])
+            found[:, places] -= np.multiply.outer(found[:, places] @ direction, direction)
+    for places, _ in groups:
+        own = np.diag(shares[places]) - np.multiply.outer(shares[places], shares[places])
+        found[np.ix_(places, places)] = own / np.multiply.outer(scale[places], scale[places])
+    return found
+
+
+def widest_variance(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest p (1 - p) for shares between two ends."""
+    ends = np.array([low * (1 - low), high * (1 - high)])
+    around: BoolArray = (low < 0.5) & (high > 0.5)
+    return ends.min(axis=0), np.where(around, 0.25, ends.max(axis=0))

@@ -32,7 +32,7 @@ from hushcov.release.coverage import (
     coverage,
     mean_ends,
     noise_of,
-    not_found_mask,
+    not_found,
 )
 from hushcov.release.document import Release, plain
 from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
@@ -52,6 +52,8 @@ NOISE = "a correlation beyond 1, or none because a variance is not positive"
 NONZERO, MAY_BE_ZERO = "nonzero", "indistinguishable from zero"
 UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN = "interval unreliable", "constant column", "not known"
 COLUMN_NOT_FOUND = "column not found"
+#: Columns of a mean with its interval and standard error.
+MEAN_COLUMNS = ("mean", "mean_lower", "mean_upper", "mean_se")
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 
@@ -208,38 +210,6 @@ class PairTable:
         return [ShownPair(*each) for each in zip(*columns, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureTable:
-    """Features in the unit of the data, an entry of every array each.
-
-    Parameters
-    ----------
-    mean, mean_lower, mean_upper, mean_se : ndarray
-        Released means with intervals; NaN where there is none. The standard error counts privacy
-        noise, sampling, and what bounds may have cut off.
-    variance, lower, upper : ndarray
-        Variances with intervals that are not below zero.
-    standard_deviation, sd_lower, sd_upper : ndarray
-    noise_sd : ndarray
-        Standard deviation of the noise of the variance.
-    status : ndarray of str
-        What is known of the variance, in the words of `PairTable`.
-    """
-
-    mean: FloatArray
-    mean_lower: FloatArray
-    mean_upper: FloatArray
-    mean_se: FloatArray
-    variance: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    standard_deviation: FloatArray
-    sd_lower: FloatArray
-    sd_upper: FloatArray
-    noise_sd: FloatArray
-    status: ObjectArray
-
-
 # ---- the view ----
 
 
@@ -321,8 +291,7 @@ class View:
         elif self.rule == STRONGEST:
             status[:] = NOT_KNOWN
         status[self.constant[rows] | self.constant[columns]] = CONSTANT_COLUMN
-        lost = not_found_mask(self.release)
-        status[lost[rows] | lost[columns]] = COLUMN_NOT_FOUND
+        status[np.isin(places, not_found(self.release)).any(axis=0)] = COLUMN_NOT_FOUND
         return status
 
     @cached_property
@@ -504,9 +473,14 @@ class View:
             rows, columns = rows[kept], columns[kept]
         return rows, columns
 
-    def features(self, level: float = LEVEL) -> FeatureTable:
-        """Return means and variances of all features."""
-        from hushcov.postprocess.indicators import widest_variance
+    def features(self, level: float = LEVEL) -> dict[str, Any]:
+        """Return means, variances and standard deviations of all features, in the unit of the data.
+
+        `lower` and `upper` are those of the variance, and the columns of `mean` are NaN where no
+        mean was released; its standard error counts noise, sampling, and what bounds may have cut
+        off. The words of `status` are those of `PairTable`.
+        """
+        from hushcov.release.shares import widest_variance
 
         release, size, own = self.release, self.scale**2, np.arange(self.release.n_features)
         ends, means = np.full((2, len(own)), np.nan), mean_ends(release, self.coverage, level)
@@ -525,8 +499,11 @@ class View:
         there = lower > 0 if self.has_intervals else variance > 0
         sd, sd_lower, sd_upper = (np.sqrt(np.maximum(x, 0.0)) for x in (variance, lower, upper))
         status = self._status((own, own), there)
-        roots = sd, sd_lower, sd_upper
-        return FeatureTable(*means, variance, lower, upper, *roots, noise * size, status)
+        return dict(zip(MEAN_COLUMNS, means, strict=True)) | {
+            **{"variance": variance, "lower": lower, "upper": upper},
+            **{"standard_deviation": sd, "sd_lower": sd_lower, "sd_upper": sd_upper},
+            **{"noise_sd": noise * size, "status": status},
+        }
 
 
 def _excludes_zero(ends: FloatArray) -> BoolArray:
@@ -610,5 +587,5 @@ def covariance_intervals(release: Release, level: float) -> tuple[Matrix, Matrix
             found[of_lost] = infinite
         return found
 
-    lower = matrix(pairs.lower, own.lower, -np.inf)
-    return lower, matrix(pairs.upper, own.upper, np.inf)
+    lower = matrix(pairs.lower, own["lower"], -np.inf)
+    return lower, matrix(pairs.upper, own["upper"], np.inf)

@@ -101,7 +101,8 @@ def report_page(release: Release) -> str:
             warnings=release.warnings,
             promise=promise(release),
             assumed=assumed(subject),
-            budget=budget_section(release),
+            budget=(spent := budget(release)),
+            spent_rows=[[short(each[0], _LONGEST_PART), *each[1:]] for each in spent["rows"]],
             structure=structure(subject),
             heat=None if tiled else heat_section(subject),
             negative="".join(words for _, words in subject.lines()[1:]),
@@ -274,13 +275,6 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     ]
     words, error = subject.kind(), error_words(release)
     return {"kind": found.kind, "words": words, "factors": factors, "error_words": error}
-
-
-def budget_section(release: Release) -> dict[str, Any]:
-    """Return what was charged for what, with names that are short enough for a page."""
-    found = budget(release)
-    rows = [[short(name, _LONGEST_PART), *others] for name, *others in found["rows"]]
-    return found | {"rows": rows}
 
 
 # ---- columns in a known order ----

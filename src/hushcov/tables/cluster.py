@@ -34,6 +34,7 @@ from hushcov.exceptions import (
     HushcovError,
     MissingPackageError,
     ParameterError,
+    raise_alone,
 )
 from hushcov.kernel.records.base import (
     BlockFunction,
@@ -587,10 +588,12 @@ def on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records
         # The current client until it is closed, which the records find by themselves.
         client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError):
-        raise DataError(
-            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
-            "start one with 'dask scheduler', or leave it out of the settings."
-        ) from None
+        raise_alone(
+            DataError(
+                f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
+                "start one with 'dask scheduler', or leave it out of the settings."
+            )
+        )
     with client:
         elsewhere = DaskRecords(files)
         yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere

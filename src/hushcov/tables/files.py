@@ -27,7 +27,7 @@ from hushcov._arrays import FloatArray
 from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_real, listed, meant, nearest, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.kernel.records.base import Records, default_block_rows
+from hushcov.kernel.records.base import Records, default_block_rows, rows_from
 from hushcov.kernel.sums.rows import row_parts
 from hushcov.tables.cells import PLAIN, FieldReader, is_text
 from hushcov.tables.formats import (
@@ -327,13 +327,11 @@ class FileRecords(Records):
         parts = self._parts()
         if parts is not None:
             return self._group_blocks(parts, start)
-        if start:
-            return super()._blocks_from(start)
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
-            return _read_ahead(blocks, min(max(1, count), _MOST_AHEAD))
-        return blocks
+            blocks = _read_ahead(blocks, min(max(1, count), _MOST_AHEAD))
+        return rows_from(blocks, start)
 
     def _read_blocks(self) -> Blocks:
         block = np.empty((min(self.block_rows, self.n_records), self.n_features))

@@ -11,14 +11,13 @@ import numpy as np
 
 from hushcov._words import counted, noise_level, number, percent, some_of, two_digits
 from hushcov.promise import promise_words
-from hushcov.release.coverage import coverage
+from hushcov.release.coverage import coverage, not_found
 from hushcov.release.document import Release, Structure, plain
 from hushcov.release.findings import (
     ErrorEstimate,
     Factor,
     constant_features,
     error_estimate,
-    not_found,
     released_factors,
     released_pairs,
 )
@@ -162,7 +161,7 @@ def multiplied_words(found: Structure) -> str:
 
 
 def noise_words(release: Release) -> str | None:
-    """Hold the noise of a correlation against its sampling error; None where one is not known."""
+    """Compare the noise of a correlation with its sampling error; None if one is not known."""
     if release.noise_sd is None or release.n_sampled is None:
         return None
     return noise_level(float(release.noise_sd[0]), release.n_sampled)

@@ -30,8 +30,8 @@ from hushcov.promise import (
     in_percent,
     largest_factor,
 )
-from hushcov.release.document import Part, Release, named_parts
-from hushcov.release.findings import not_found
+from hushcov.release.coverage import not_found
+from hushcov.release.document import Release, named_parts
 from hushcov.release.view import LEVEL, UNRELIABLE, ShownPair, View
 from hushcov.text.description import OUTSIDE, UNRESOLVED
 from hushcov.text.printing import short_name, text_table
@@ -94,29 +94,29 @@ UNKNOWN_CELL, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 def feature_rows(view: View, names: Sequence[str], most: int) -> list[FeatureRow]:
     """Return the first features, in the order of the table."""
-    release, table, found = view.release, view.features(), []
+    release, found = view.release, []
     lost, unresolved = set(not_found(release)), set(release.making.unresolved)
-    for i in range(min(release.n_features, most)):
-        value, mean, error = table.variance[i], UNKNOWN_CELL, float(table.mean_se[i])
-        digits = digits_beside(float(table.mean[i]), error, 3)
+    n_rows, table = min(release.n_features, most), view.features()
+    columns = zip(*(column[:n_rows].tolist() for column in table.values()), strict=True)
+    for i, row in enumerate(dict(zip(table, each, strict=True)) for each in columns):
+        digits = digits_beside(row["mean"], row["mean_se"], 3)
+        mean = mean_ends = mean_error = root_ends = UNKNOWN_CELL
         if release.location is not None:
-            mean = UNRESOLVED if i in lost else finite(float(release.location[i]), digits)
-        mean_ends = mean_error = UNKNOWN_CELL
-        if np.isfinite([table.mean_lower[i], table.mean_upper[i]]).all():
-            ends = (number(float(each[i]), digits) for each in (table.mean_lower, table.mean_upper))
-            mean_ends, mean_error = " to ".join(ends), number(error, 2)
+            mean = UNRESOLVED if i in lost else finite(row["mean"], digits)
+        if np.isfinite([row["mean_lower"], row["mean_upper"]]).all():
+            mean_ends = (
+                f"{number(row['mean_lower'], digits)} to {number(row['mean_upper'], digits)}"
+            )
+            mean_error = number(row["mean_se"], 2)
+        root = variance = UNRESOLVED
         if i in unresolved:
-            blank = UNKNOWN_CELL, UNKNOWN_CELL, UNRESOLVED, UNKNOWN_CELL, UNRESOLVED
-            found.append(FeatureRow(names[i], mean, *blank))
-            continue
-        variance = finite(value) + (": noise" if value < 0 else "")
-        root, root_ends = (
-            finite(table.standard_deviation[i]) if value >= 0 else UNRESOLVED,
-            UNKNOWN_CELL,
-        )
-        if np.isfinite([table.lower[i], table.upper[i]]).all():
-            mark = _UNCOVERED if table.status[i] == UNRELIABLE else ""
-            root_ends = f"{finite(table.sd_lower[i])} to {finite(table.sd_upper[i])}{mark}"
+            mean_ends = mean_error = UNKNOWN_CELL
+        else:
+            variance = finite(row["variance"]) + ": noise" * (row["variance"] < 0)
+            root = finite(row["standard_deviation"]) if row["variance"] >= 0 else UNRESOLVED
+            if np.isfinite([row["lower"], row["upper"]]).all():
+                mark = _UNCOVERED if row["status"] == UNRELIABLE else ""
+                root_ends = f"{finite(row['sd_lower'])} to {finite(row['sd_upper'])}{mark}"
         found.append(FeatureRow(names[i], mean, mean_ends, mean_error, root, root_ends, variance))
     return found
 
@@ -130,7 +130,7 @@ _QUANTILES = (
 
 def quantile_rows(view: View) -> list[list[str]]:
     """Return quantiles of the standard deviations of very many features."""
-    deviations = view.features().standard_deviation
+    deviations = view.features()["standard_deviation"]
     found = deviations[deviations > 0]
     if not len(found):
         return []
@@ -171,40 +171,29 @@ def promise(release: Release) -> dict[str, Any]:
 
 def budget(release: Release) -> dict[str, Any]:
     """Return what was charged for what; `unit` is that of the shares, None where none adds up."""
-    guarantee, parts = release.guarantee, privacy_parts(release)
-    unit = currency(parts)
-    costs = [0.0 if unit is None else cost(part, unit) for part in parts]
+    guarantee = release.guarantee
+    parts = release.making.parts or named_parts(guarantee.events, ())
+    events = [event for part in parts for event in part.events]
+    units = (ZCDP, EPSILON) if events else ()
+    # Where the parts add up exactly, a part costs nothing for what costs delta alone.
+    unit = next((x for x in units if all(_cost(each, x) is not None for each in events)), None)
+    costs = [sum(_cost(each, unit) or 0.0 for each in part.events) for part in parts]
     total = sum(costs)
     rows = []
     for part, spent in zip(parts, costs, strict=True):
         share = percent(spent / total if total > 0 else 0.0)
         row = [part.name] if unit is None else [part.name, share, finite(spent)]
-        epsilon = alone(part, guarantee.transcript_delta)
-        rows.append([*row, UNKNOWN_CELL if epsilon is None else number(epsilon, 3)])
+        charged = [each for each in part.events if not isinstance(each, TotalVariation)]
+        try:  # the epsilon that a part would have at this delta if it were all there is
+            epsilon = number(compose(charged, delta=guarantee.transcript_delta).epsilon, 3)
+        except HushcovError:
+            epsilon = UNKNOWN_CELL
+        rows.append([*row, epsilon])
     spent_delta = guarantee.transcript_delta + guarantee.numerical_delta
     return {"unit": unit, "rows": rows, "spent_delta": spent_delta}
 
 
-def privacy_parts(release: Release) -> tuple[Part, ...]:
-    """Return everything that the guarantee charges, in the order in which it happened."""
-    return release.making.parts or named_parts(release.guarantee.events, ())
-
-
-def currency(parts: tuple[Part, ...]) -> str | None:
-    """Return the unit in which the parts add up exactly; None where there is none."""
-    events = [event for part in parts for event in part.events]
-    for unit in (ZCDP, EPSILON):
-        if events and all(_event_cost(event, unit) is not None for event in events):
-            return unit
-    return None
-
-
-def cost(part: Part, unit: str) -> float:
-    """Return what a part spent; nothing for what costs delta alone."""
-    return sum(_event_cost(event, unit) or 0.0 for event in part.events)
-
-
-def _event_cost(event: Event, unit: str) -> float | None:
+def _cost(event: Event, unit: str | None) -> float | None:
     """Return the cost of an event in a unit; None if it has none."""
     match event:
         case TotalVariation():
@@ -216,12 +205,3 @@ def _event_cost(event: Event, unit: str) -> float | None:
         case Pure(epsilon) | Approximate(epsilon, _) if unit == EPSILON:
             return epsilon
     return None
-
-
-def alone(part: Part, delta: float) -> float | None:
-    """Return the epsilon that a part would have at this delta if it were all there is."""
-    charged = [event for event in part.events if not isinstance(event, TotalVariation)]
-    try:
-        return compose(charged, delta=delta).epsilon
-    except HushcovError:
-        return None

@@ -20,13 +20,11 @@ from fit.adaptive.settings import (
     released,
 )
 from hushcov import PrivateSparseCovariance
-from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.exceptions import CapacityError
 from hushcov.fit.adaptive import mechanism as adaptive
 from hushcov.fit.adaptive.pairs import AdaptiveParameters
-from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Clocked, Gaussian, compose
-from sessions import certified
 
 #: Structure, size, and the mechanism that is right for it.
 CASES = {
@@ -208,13 +206,6 @@ def test_incomplete_records_are_left_out():
     release = estimator.release_
     assert release.making.structure.kind == "sparse"
     assert release.making.threshold > 1.9 * release.noise_sd[0]
-
-
-def test_emulated_readers_take_no_private_noise():
-    parameters = AdaptiveParameters(ReleaseInputs(100, 3, 2, 1.0, 1e-4))
-    prepared = Prepared(certified(np.zeros((100, 3)), parameters), np.ones(3))
-    with pytest.raises(PrivacyConditionError, match="seeded"):
-        adaptive.release_adaptive(prepared, parameters, readers=adaptive.Readers())
 
 
 def test_records_that_are_all_alike_count_as_one_at_least():

@@ -25,7 +25,7 @@ from hushcov.fit.gaussian.mechanism import (
 from hushcov.fit.norms import HALF_WIDTH, WIDEST, squared_norms
 from hushcov.fit.preparation import centre_bound, release_centre
 from hushcov.fit.quantiles import bin_edges, count_square, level_counts
-from hushcov.fit.scales import ScaleParameters, release_scales, scale_parameters
+from hushcov.fit.scales import ScaleParameters, release_scales
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
@@ -193,7 +193,7 @@ def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
         size = math.sqrt(neighbours.moved(replaced=2 * FEATURES, removed=FEATURES))
         # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
         mu = size / (math.ceil(size) * neighbours.most_rows) * (1 + 1e-12)
-        parameters = scale_parameters(pair.n_records, FEATURES, mu, neighbours)
+        parameters = ScaleParameters(pair.n_records, FEATURES, mu, neighbours)
 
         def step(
             rows: FloatArray, entropy: Entropy, known: ScaleParameters = parameters

@@ -55,7 +55,7 @@ _ALARM = 1e-12  # how often noise of the right size is taken for another
 _SPENT = ("gaussian", "select", "fixed")  # methods of a budget
 _READERS = {
     TableRecords: ("_blocks", "column"),
-    FileRecords: ("_blocks", "_mapped_blocks", "column"),
+    FileRecords: ("_blocks_from", "column"),
     FrameRecords: ("_blocks",),
     TensorRecords: ("_blocks",),
     GenotypeRecords: ("blocks",),

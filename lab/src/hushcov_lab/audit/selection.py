@@ -401,7 +401,7 @@ class PartTarget(Target):
         def draw(generator: np.random.Generator) -> FloatArray:
             budget, entropy = copy.deepcopy(self._certified), Entropy(generator, private=False)
             session = Session(records, budget, entropy)
-            self.parameters.expect(session)
+            self.parameters.set_rate(session)
             budget.rate = self.rate or budget.rate
             return self.part(session, inputs)
 

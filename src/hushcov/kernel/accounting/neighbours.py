@@ -74,7 +74,7 @@ class Neighbours:
         return RELATIONS[self.relation], self.unit
 
     def moved(self, *, replaced: Number, removed: Number) -> Number:
-        """How far one record moves a statistic, or the square of that, by what becomes of it."""
+        """Return the distance that applies: of a record that is replaced, or added or removed."""
         return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1
 
     def allowed_for(self, n_records: int) -> int:
@@ -84,7 +84,7 @@ class Neighbours:
 
     @property
     def together(self) -> int:
-        """How many records are bounded as one where a sum can do that; 1 is each alone."""
+        """Number of records that are bounded as one where a sum can do that; 1 is each alone."""
         return self.most_rows if self.combined else 1
 
     def shared(self, square: int | Fraction) -> Fraction:
@@ -97,7 +97,7 @@ class Neighbours:
 
     @property
     def outer_product(self) -> float:
-        """About how far one record of norm 1 moves a sum of outer products, over a replaced one."""
+        """Approximate movement of a sum of outer products, over that by a replaced record."""
         return self.moved(replaced=1.0, removed=math.sqrt(0.5))
 
     def guaranteed(self) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class _Items:
 
 @dataclass(frozen=True)
 class _Ruler:
-    """How keys are measured: log E - rate * (score - reference), give or take `widening`.
+    """Measure of keys: log E - rate * (score - reference), give or take `widening`.
 
     The reference only moves all keys alike. Near it doubles are accurate however large the scores
     are. A positive `widening` leaves decided items undecided, which must not change the selection.

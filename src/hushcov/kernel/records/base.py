@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -48,6 +48,15 @@ MISSING_CURE = (
 # converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
+
+
+def rows_from(blocks: Iterable[Any], start: int) -> Iterator[Any]:
+    """Yield the rows of blocks from one on."""
+    done = 0
+    for block in blocks:
+        done += len(block)
+        if done > start:
+            yield block[max(0, len(block) - (done - start)) :]
 
 
 def default_block_rows(n_features: int) -> int:
@@ -103,7 +112,7 @@ class Records(ABC):
 
     @property
     def n_rows(self) -> int:
-        """How many rows are summed. For memory and exact sums alone: it need not be public."""
+        """Number of rows that are summed, for memory and exact sums: it need not be public."""
         return self.n_records
 
     @property
@@ -175,11 +184,7 @@ class Records(ABC):
 
     def _blocks_from(self, start: int) -> Iterator[Any]:
         """Yield the rows from one on. Files then leave out what they need not read."""
-        done = 0
-        for block in self._blocks():
-            done += len(block)
-            if done > start:
-                yield block[max(0, len(block) - (done - start)) :]
+        return rows_from(self._blocks(), start)
 
     def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
         """Return the same records, but allow missing values (NaN, None, null), or do not.

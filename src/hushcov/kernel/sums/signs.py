@@ -66,7 +66,7 @@ class SignTile:
 
     @property
     def room(self) -> int:
-        """How many records still fit."""
+        """Number of records that still fit."""
         return len(self.full) * CELL_ROWS - self.n_rows
 
     def pack(self, block: Any, ready: Any) -> bool:

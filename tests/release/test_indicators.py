@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hushcov.postprocess.indicators import agree, combine_shares, widest_variance
+from hushcov.release.shares import agree, combine_shares, widest_variance
 
 P = np.array([0.6, 0.3, 0.1])
 
