@@ -275,7 +275,7 @@ def test_norms_at_edges_and_up_to_the_largest_squares():
 
 # Refusals.
 
-ABOUT = {"centre": np.zeros(3), "nothing": np.zeros(3), "columns": np.arange(3)}
+ABOUT = {"centre": np.zeros(3), "dead_zone": np.zeros(3), "columns": np.arange(3)}
 CELLS = {"columns": np.arange(3), "starts": np.zeros(3), "widths": np.ones(3)}
 CELLS |= {"firsts": np.zeros(3), "n_cells": 4}
 
@@ -284,7 +284,7 @@ CELLS |= {"firsts": np.zeros(3), "n_cells": 4}
     ("name", "values"),
     [
         ("centre", [np.zeros(2), np.array([0, np.inf, 0])]),
-        ("nothing", [np.array([0, -1, 0]), np.array([0, np.nan, 0])]),
+        ("dead_zone", [np.array([0, -1, 0]), np.array([0, np.nan, 0])]),
         ("columns", [np.array([0, 1, 5]), np.array([0, 1, -1]), np.array([0.0, 1.0, 2.0])]),
         ("columns", [np.zeros((3, 1), dtype=int)]),
         ("starts", [np.zeros(2), np.full(3, np.nan)]),

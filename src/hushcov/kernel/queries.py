@@ -88,7 +88,11 @@ class Query(ABC):
         raise NotImplementedError(f"{type(self).__name__} is read by itself")
 
     def charged(self, relation: Neighbours) -> Fraction:
-        """Return the part of the squared distance that one record is charged for."""
+        """Return the part of the squared distance that one record is charged for.
+
+        A unit of M records is charged M times the mu of one. So where its records are bounded as
+        one, the squared distance of a unit is divided by M^2.
+        """
         square = Fraction(self.squared_distance(relation))
         if self.rows_per_unit == 1:
             return square

@@ -56,7 +56,7 @@ class PairScores:
 
     @property
     def rounding(self) -> int:
-        """A number that rounding moves a score by less than: centred ones, towards zero."""
+        """A bound on how far rounding towards zero moves a score; products of signs are exact."""
         return 0 if self.tilt is None else 1
 
     def score_distance(self, relation: Neighbours) -> int:
@@ -66,10 +66,7 @@ class PairScores:
         return own + self.rounding  # proof: screened, step 1
 
     def variances(self) -> FloatArray:
-        """Return about the variances of what is multiplied.
-
-        That of a sign with a mean of m, less m and over 1 + |m|.
-        """
+        """Return about the variances of the centred signs, (s - m) / (1 + |m|) with s of mean m."""
         if self.tilt is None:
             return np.ones(self.n_features)
         size = np.abs(np.array(self.tilt)) / TILT_UNIT

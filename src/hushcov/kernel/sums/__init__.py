@@ -1,4 +1,1 @@
-"""Exact integer sums over rows and units: the only layer, with `tables`, that touches data.
-
-Mechanisms add the noise; nothing here is private by itself.
-"""
+"""Exact integer sums over rows and units. Nothing here is private: `session` adds the noise."""

@@ -63,16 +63,16 @@ def count_octaves(rows: Any, total: Any) -> None:
 
 
 def signed_octaves(
-    records: Records, centre: FloatArray, nothing: FloatArray, columns: IntArray
+    records: Records, centre: FloatArray, dead_zone: FloatArray, columns: IntArray
 ) -> IntArray:
     """Count for each of some columns (row) in which octave about its centre the values lie.
 
     With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
     63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
-    2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
+    2^-64 or at most `dead_zone`. The difference is rounded once, and its octave read from its bits,
     so the counts are the same on every machine, whatever the block size and the order of the
     records. Records that `CompleteRecords` leaves out count nowhere, and others once in every row.
-    `columns` are indices of features; `centre` and `nothing` have one number for each of them,
+    `columns` are indices of features; `centre` and `dead_zone` have one number for each of them,
     public or released.
 
     A record adds at most one count to every row, whatever its values. So replacing one moves the
@@ -81,7 +81,9 @@ def signed_octaves(
     columns = _check_columns(columns, records.n_features)
     arguments = (
         check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
-        check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
+        check_numbers(
+            "dead_zone", dead_zone, len(columns), at_least=0, finite=False, cure=_ONE_EACH
+        ),
         columns,
     )
     shape = len(columns), N_SIGNED_BINS
@@ -89,15 +91,15 @@ def signed_octaves(
 
 
 def count_signed_octaves(
-    rows: Any, centre: FloatArray, nothing: FloatArray, columns: IntArray, total: Any
+    rows: Any, centre: FloatArray, dead_zone: FloatArray, columns: IntArray, total: Any
 ) -> None:
     """Count values by octave on each side of a centre."""
     xp = namespace(rows)
     y = _columns(rows, columns) - like(centre, rows)
     octaves = _octaves(y)
     near = octaves <= 0  # as a difference of 0 is
-    if nothing.any():
-        near |= xp.abs(y) <= like(nothing, rows)
+    if dead_zone.any():
+        near |= xp.abs(y) <= like(dead_zone, rows)
     bins = xp.clip(octaves, None, N_OCTAVES, out=octaves)
     bins += N_OCTAVES * xp.asarray(y > 0, dtype=xp.int32) - 1
     bins[near] = N_SIGNED_BINS - 1
