@@ -124,8 +124,8 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,
     "pages of documentation": 47,
-    "words of documentation": 84_951,
-    "lines of tests": 53_054,
+    "words of documentation": 84_990,
+    "lines of tests": 50_871,
 }
 
 

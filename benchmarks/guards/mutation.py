@@ -767,7 +767,7 @@ TESTS = (
 )
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.
 _OF_PRIVACY = ("noise/", "accounting/", "lab/tests/audit/", "mutation/", "test_neighbours")
-_HELPERS = ("coupling", "movements", "moved", "statistics_helpers")
+_HELPERS = ("coupling", "movements", "statistics_helpers")
 
 
 def tier_of(path: Path) -> str:

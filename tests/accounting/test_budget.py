@@ -75,28 +75,6 @@ def test_no_more_than_the_time_is_ever_taken_whatever_the_rounding():
     assert taken(clock) <= MU**2 * (1 - 1e-12)
 
 
-def test_the_first_bounded_range_step_takes_log_late_over_the_rate_besides():
-    clock, eta = new_clock(), 0.01
-    before, step = clock.left, clock.step_time(eta)
-    clock.select(eta, 3)
-    start = math.log(1 / EVENT.late) / RATE
-    assert before - clock.left == pytest.approx(3 * step + start, rel=1e-9, abs=0)
-    before = clock.left
-    clock.select(eta, 5)
-    assert before - clock.left == pytest.approx(5 * step, rel=1e-9, abs=0)
-
-
-def test_a_step_takes_its_exponential_moment_over_the_rate():
-    clock = new_clock()
-    for eta in (1e-4, 1e-3, 0.02):
-        angle = eta * math.sqrt(RATE / 2)
-        assert clock.step_time(eta) == pytest.approx(
-            -math.log(math.cos(angle)) / RATE, rel=1e-6, abs=0
-        )
-        assert clock.step_time(eta) >= eta**2 / 4 * (1 - 1e-12)  # its mean time at least
-    assert math.isinf(clock.step_time(math.pi / 2 / math.sqrt(RATE / 2)))
-
-
 def test_steps_beyond_the_time_are_refused_and_take_nothing():
     clock, eta = new_clock(), 0.01
     most = clock.steps_left(eta)
@@ -122,19 +100,6 @@ def test_gaussians_leave_no_time_for_a_first_step_but_for_their_own():
     with pytest.raises(PrivacyConditionError):
         clock.select(1e-9, 1)
     clock.gaussian(clock.mu_left)
-
-
-def test_a_rate_is_chosen_once_and_before_the_first_step():
-    for budget in (full_budget(EPSILON, DELTA), full_budget(EPSILON, DELTA, selects=True)):
-        with pytest.raises(PrivacyConditionError, match="rate"):
-            budget.select(0.01, 1)
-        assert budget.left == pytest.approx(budget.mu**2)
-    with pytest.raises(PrivacyConditionError, match="of a budget that selects"):
-        full_budget(EPSILON, DELTA).expect(64, 0.3)
-    clock = new_clock()
-    clock.select(0.01, 1)
-    with pytest.raises(PrivacyConditionError, match="before the first"):
-        clock.expect(64, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -233,18 +198,6 @@ def test_parts_list_all_that_was_certified():
     assert kinds == (Gaussian, Gaussian, Clocked)
     clock.gaussian(clock.mu_left)
     assert [type(event) for _, (event,) in clock.parts] == [Gaussian, Clocked]
-
-
-@pytest.mark.parametrize(
-    "event", [BoundedRange(0.0101, 20), BoundedRange(0.01, 21), Pure(0.01), Gaussian(0.01)]
-)
-def test_no_other_event_than_the_next_that_is_fixed_is_run(event):
-    budget = Budget(EPSILON, DELTA, fixed=(BoundedRange(0.01, 20),), mu=0.1)
-    with pytest.raises(PrivacyConditionError, match="not certified for"):
-        budget.fixed(event, "picks")
-    budget.fixed(BoundedRange(0.01, 20), "picks")
-    with pytest.raises(PrivacyConditionError, match="not certified for"):
-        budget.fixed(BoundedRange(0.01, 20), "picks again")
 
 
 def test_fixed_events_that_cost_too_much_are_never_certified():

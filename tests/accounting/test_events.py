@@ -85,47 +85,6 @@ def test_every_field_of_every_event_is_checked(kind, fields, name, bad):
         kind(**(fields | {name: bad}))
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        (Approximate, {"epsilon": 1, "delta": 1.0}),
-        (Approximate, {"epsilon": 1, "delta": 1.5}),
-        (TotalVariation, {"distance": 1.0}),
-        (BoundedRange, {"eta": 0.1, "count": 2.5}),
-        (OneShotLaplace, {"sensitivity": 1, "scale": 1, "selected": 9, "candidates": 8}),
-        (
-            OneShotLaplace,
-            {"sensitivity": 1, "scale": 1, "selected": 1, "candidates": 8, "target_delta": 0.051},
-        ),
-    ],
-)
-def test_out_of_range_fields_are_refused(kind, fields):
-    with pytest.raises(ParameterError):
-        kind(**fields)
-
-
-class TestOneShotLaplace:
-    # b = 8 g sqrt(s log(M / delta')) / eps' at g = 0.01, s = 400, M = 5050, eps' = 0.05
-    scale = 8 * 0.01 * math.sqrt(400 * math.log(5050 / 1e-8)) / 0.05
-
-    def event(self, **changes):
-        return dataclasses.replace(OneShotLaplace(0.01, self.scale, 400, 5050, 1e-8), **changes)
-
-    def test_certified_epsilon_inverts_the_papers_scale(self):
-        assert self.event().certified_epsilon == pytest.approx(0.05, rel=1e-14, abs=0)
-
-    def test_pure_epsilon(self):
-        assert self.event().pure_epsilon == pytest.approx(
-            2 * 400 * 0.01 / self.scale, rel=1e-15, abs=0
-        )
-
-    def test_no_approximate_reading_outside_the_theorem(self):
-        assert self.event(target_delta=None).certified_epsilon is None
-        assert self.event(scale=self.scale / 3.99).certified_epsilon is not None  # 0.1995
-        assert self.event(scale=self.scale / 4.01).certified_epsilon is None  # 0.2005
-        assert self.event(selected=1, candidates=1).certified_epsilon is None
-
-
 class TestGuarantee:
     def test_is_frozen_and_accepts_the_exact_limit(self):
         guarantee = Guarantee(**GUARANTEE | {"transcript_epsilon": 1, "transcript_delta": 0})

@@ -25,12 +25,8 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.accounting import composition as filter_module
 from hushcov.kernel.accounting.composition import (
-    CLOCK,
-    LATE,
     PROMISED,
-    RENYI,
     SLACK,
-    gaussian_epsilon,
     gaussian_log_delta,
     spent_adaptively,
 )
@@ -189,10 +185,6 @@ def test_the_search_finds_accounts_that_all_have_the_whole_delta(monkeypatch):
     assert max(ratios) > 1.3
 
 
-def test_shares_add_up_to_the_whole():
-    assert PROMISED + SLACK + CLOCK + LATE + RENYI == 1
-
-
 # The clock, by simulation of Brownian motion.
 
 
@@ -242,14 +234,6 @@ def test_a_selection_is_read_without_its_delta_where_that_is_too_large():
     selection = OneShotLaplace(1.0, 1e5, 1000, 2000, DELTA)
     assert spent_adaptively([selection], 1.0, DELTA) == Bound(0.02, 0.0, "basic")
     assert spent_adaptively([selection], 1.0, DELTA / PROMISED).delta > 0
-
-
-def test_gaussians_alone_cost_their_curve_at_the_clock_s_share():
-    for count in (1, 4, 9):
-        spent = spent_adaptively([Gaussian(0.06)] * count, 1.0, DELTA)
-        exact = gaussian_epsilon(0.06 * math.sqrt(count) * (1 + 1e-12), CLOCK * DELTA)
-        assert spent.epsilon == pytest.approx(exact, rel=1e-9)
-        assert spent.method == "clock"
 
 
 def test_pure_costs_are_added_up_at_any_delta():

@@ -52,20 +52,6 @@ def test_a_codebook_makes_one_hot_columns_and_bounds(run, file):
     assert release.making.unresolved == ()  # 0.2 % of the records are from NY
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("name,low,high,kind\nagee,0,1,number\n", "--codebook must name columns of the records"),
-        ("name,low,high,kind\nage,0,1,nmber\n", "kind of column 'age'"),
-        ("name,low\nage,0\n", "must begin with a line"),
-        ("name,low,high,kind\nage,9,1,number\n", "low must be at most high"),
-    ],
-)
-def test_bad_codebooks_are_refused(run, refused, tmp_path, text, words):
-    (tmp_path / "codebook.csv").write_text(text)
-    assert words in refused(2, "fit", "survey.csv", *PUBLIC, "--codebook", "codebook.csv")
-
-
 def test_a_plan_counts_the_features_of_a_codebook_or_needs_their_number(run, refused):
     fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
     found = json.loads(run("plan", *fixed).stdout)

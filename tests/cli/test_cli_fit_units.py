@@ -111,23 +111,6 @@ def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, vis
 
 
 @pytest.mark.parametrize(
-    ("owners", "match"),
-    [
-        ([None] + [SECRET] * (N - 1), "identifier in every row"),
-        ([""] + [SECRET] * (N - 1), "identifier in every row"),
-        (np.arange(N) + 0.5, "whole numbers or text"),
-    ],
-)
-def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owners, match):
-    bad = pa.Table.from_pandas(table(owners).drop(columns="w"), preserve_index=False)
-    parquet.write_table(bad, tmp_path / "bad.parquet")
-    result = run("fit", "bad.parquet", "--unit", "patient_id", *PUBLIC)
-    assert result.exit_code != 0
-    assert match in result.stderr
-    check_silent(result, tmp_path, tmp_path / "bad.parquet")
-
-
-@pytest.mark.parametrize(
     ("options", "match"),
     [
         (("--unit", "patient_id", "--columns", "age,patient_id"), "also a feature"),

@@ -1,6 +1,7 @@
 """`hushcov start` and `demo`: what they ask, run and show; no record is read before yes."""
 
 import builtins
+import importlib
 import io
 import json
 import os
@@ -28,6 +29,7 @@ from hushcov.paper.verification.claims import N_CLAIMS
 from hushcov.release.files import read_release
 from hushcov.tables import files, formats
 
+STUDIES = Path(__file__).resolve().parents[2] / "benchmarks" / "studies"
 N = 3000
 NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
 HEADER = ",".join(NAMES) + "\n"
@@ -524,3 +526,24 @@ def test_bad_options(refused, arguments, code, message):
     Path("here").mkdir()
     Path("file").write_text("")
     assert message in refused(code, "demo", *arguments)
+
+
+# Raw tables with every defect that they have, from `start` to a regression: see the study.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hospital", "households"])
+def test_a_walk_from_a_raw_table_to_a_regression(tmp_path, monkeypatch, name):
+    """Four times the width of an interval: wrong once in many millions of releases."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(STUDIES))
+    study = importlib.import_module("raw_tables")
+    made = getattr(study, name)(30_000, 5)
+    for what, truth, estimate, low, high in study.walk(made):
+        assert abs(estimate - truth) < 4 * (high - low), what
+        assert high - low < (0.05 if what.startswith("share") else max(1.0, abs(truth))), what
+    rows = pd.read_csv(f"{name}-rows.csv")
+    assert [*rows] == [*made.table][1:]  # all but the identifier
+    flag, count = ("smoker", "age") if name == "hospital" else ("online", "PERSONS")
+    assert {*rows[flag]} == {"yes", "no"}
+    assert rows[count].dtype.kind == "i"

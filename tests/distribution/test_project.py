@@ -177,7 +177,7 @@ def test_targets_name_tests_that_are_there():
     assert [each for each in files if not (ROOT / "tests" / each).exists()] == []
     folders = {path.parent.name for path in ROOT.glob("tests/*/test_*.py")}
     elsewhere = {"browser", "distribution", "docs", "examples", "fuzz", "golden", "mutation"}
-    assert folders - {*lowest} == elsewhere | {"paper", "r", "replay"}
+    assert folders - {*lowest} == elsewhere | {"paper", "r"}
 
 
 def test_what_cannot_be_installed_stops_nothing(tmp_path):

@@ -1,8 +1,5 @@
 """The default: nothing known of means, scales and norms."""
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -13,9 +10,6 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, HopelessError
-from hushcov.fit import Request, preparation
-from hushcov.fit.location import LocationParameters
-from hushcov.kernel.accounting import BoundedRange, Clocked, Gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -63,27 +57,6 @@ def test_offsets_and_scales_do_not_matter(cls, centred):
     assert np.abs(off).max() < 0.3
 
 
-@pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
-def test_what_is_charged_is_what_was_certified_before(cls, centred):
-    estimator = make(cls, row_sparsity=4)
-    before = estimator._fit_plan(N, D).budget(private=False).certificate
-    after = fit(estimator, centred).release_.guarantee
-    assert after.transcript_epsilon <= before.epsilon == after.epsilon
-    square = [
-        sum(event.mu**2 for event in each.events if isinstance(event, Gaussian | Clocked))
-        for each in (before, after)
-    ]
-    assert square[1] <= square[0] * (1 + 1e-8)  # both were calibrated, to within 1e-9 or so
-    assert square[1] > 0.999 * square[0]  # nothing is wasted
-    ranges = [
-        [(event.eta, event.count) for event in each.events if isinstance(event, BoundedRange)]
-        for each in (before, after)
-    ]
-    for planned, run in zip(*ranges, strict=True):
-        assert run[1] == planned[1]
-        assert planned[0] * (1 - 1e-9) < run[0] <= planned[0]
-
-
 def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     X = centred.copy()
     X[:, 3] = 7.0
@@ -120,19 +93,3 @@ def test_distances_are_from_the_released_mean_and_public_scales_stay(centred):
     estimator = private(GaussianCovariance, 3 * centred + 100, feature_scale=3.0)
     assert estimator.feature_scale_ == pytest.approx(np.full(D, 3.0), rel=0, abs=0)
     assert relative_error(estimator, 3.0) < 0.2
-
-
-@pytest.mark.parametrize(("n", "d"), [(500, 3), (N, D), (N, 300), (10**6, 2)])
-def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
-    request = Request(2, 1.0, 1e-6)
-    inputs, (stage,) = request.divide(n, d)
-    looks = LocationParameters(n, d, stage.total).largest_mu
-    others = [
-        math.sqrt(preparation.centre_share(n, found, stage.total)) * stage.total
-        for found in range(1, d + 1)
-    ]
-    norms = preparation.norm_share(n, d, stage.total)
-    rest = (norms, preparation.RULES.tail_share, preparation.RULES.square_share)
-    others = [max(others), *(math.sqrt(share) * stage.total for share in rest)]
-    taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
-    assert 0.999 * Fraction(inputs.most_before) ** 2 < taken <= Fraction(inputs.most_before) ** 2

@@ -61,20 +61,6 @@ def test_too_few_records_are_said_to_be_too_few(name):
 
 
 @each_scaling
-def test_constant_columns_are_found_out(name):
-    """Others are estimated as if they were not there."""
-    X, truth = MANY.copy(), TRUTH.copy()
-    X[:, [0, 5]] = 0.0
-    truth[[0, 5]] = truth[:, [0, 5]] = 0.0
-    estimator = fit(setting(name, **CENTRED), X)
-    assert estimator.feature_scale_[[0, 5]].tolist() == [0.0, 0.0]
-    assert not estimator.support_[[0, 5]].any()
-    largest = 0.06 if name in OURS else 0.12
-    assert operator_norm_error(estimator.covariance_, truth) < largest
-    assert np.isfinite(estimator.precision_).all()
-
-
-@each_scaling
 def test_duplicated_columns(name):
     X = MANY[:, [0, 0, 2, 3, 4, 5, 6, 7, 8, 9]]
     estimator = fit(setting(name, positive_semidefinite=True), X)

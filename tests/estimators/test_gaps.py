@@ -1,20 +1,16 @@
 """Fits on records of which some are missing: unbiased, charged, and refused where they must be."""
 
-import math
 import re
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
+from estimators.settings import TRUTH, D, fit, make
 from hushcov import (
     GaussianCovariance,
     ScreenedCovariance,
 )
 from hushcov.exceptions import DataError, TooFewCompleteError
-from hushcov.fit.complete import complete_parameters
-from hushcov.kernel.accounting import Gaussian
 from hushcov.ledger import Ledger
 from hushcov.simulate import gaussian_records
 from hushcov.tables.sources import ArrayRecords
@@ -74,27 +70,6 @@ def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     uncorrected = fitted.covariance_ * share
     assert (np.abs(uncorrected - sample) > reach)[np.eye(D, dtype=bool)].all()
     assert fitted.n_records_ == N
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-@pytest.mark.parametrize("scale", [1.0, None])
-def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
-    estimator = make(cls, feature_scale=scale, assume_centered=True)
-    plain = fit(clone(estimator).set_params(drop_nulls=False), rows[0]).release_.guarantee
-    runs, planned = [], cls._planned
-    monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
-    guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
-    inputs = estimator._public_inputs(N, D)
-    event = Gaussian(complete_parameters(inputs).cost().mu)
-    # All of it: the count, then what was spent on scales, then the mechanism's own events.
-    scales = [event.mu for event in plain.events[: scale is None]]
-    assert inputs.before == pytest.approx(math.hypot(event.mu, *scales))
-    assert [each.mu for each in guarantee.events[: len(scales) + 1]] == [event.mu, *scales]
-    (run,) = runs
-    assert run.parameters.inputs.before == inputs.before
-    assert event not in plain.events
-    assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
-    assert guarantee.delta == BUDGET["delta"]
 
 
 def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):

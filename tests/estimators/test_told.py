@@ -84,23 +84,6 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
         est._fit_plan(1_000, D)
 
 
-@pytest.mark.parametrize("cls", [PrivateSparseCovariance, ScreenedCovariance, GaussianCovariance])
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"bandwidth": 1, "candidate_pairs": EVERY}, "must not be given both"),
-        ({"bandwidth": -1}, "bandwidth must be an integer"),
-        ({"candidate_pairs": [("x0", "y")]}, "unknown column"),
-        ({"candidate_pairs": Candidates.band(5, 1)}, "must be of 12 features"),
-        ({"bandwidth": 1, "row_sparsity": 0}, "row_sparsity must be"),
-        ({"bandwidth": 1, "positive_semidefinite": True}, "projection fills in zeros"),
-    ],
-)
-def test_refused_before_anything_is_read(cls, options, words):
-    with pytest.raises(ParameterError, match=words):
-        cls(**BUDGET, **options)._fit_plan(4_000, D)
-
-
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
 N, SHARES = 20_000, np.array([0.5, 0.2, 0.004, 0.003, 0.002, 0.001])
 
@@ -168,15 +151,3 @@ def test_constant_columns_and_what_the_document_says_of_bounds(tmp_path):
     assert "public bounds of 6 of 6 features" in words
     found.release_.write(tmp_path / "release")
     assert Release.read(tmp_path / "release") == found.release_
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_wrong_bounds_are_refused_before_anything_is_read(cls):
-    frame = pd.DataFrame(answers(), columns=list("abcdef"))
-    for bounds, words in (
-        ({"g": (0, 1)}, "bounds must name columns"),
-        ({"a": (1, 0)}, "low <= high"),
-        (np.zeros((2, 2)), "bounds must be 6 pairs"),
-    ):
-        with pytest.raises(ParameterError, match=words):
-            private(cls, frame, bounds)

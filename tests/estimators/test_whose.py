@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 
 from hushcov import (
-    EigenSamplingCovariance,
     GaussianCovariance,
     PrivateSparseCovariance,
     ScreenedCovariance,
@@ -102,19 +101,6 @@ def test_what_means_nothing_is_refused_before_anything_is_charged(options, given
     with pytest.raises(ParameterError, match=words):
         est.fit(X, **given)
     assert ledger.history("people") == ()
-
-
-def test_a_pure_estimator_takes_removed_records():
-    X = gaussian_records(sparse_covariance("block", 3, 1), 4000, random_state=1)
-    est = EigenSamplingCovariance(
-        epsilon=3.0,
-        feature_scale=1.0,
-        assume_centered=True,
-        neighbours="add-remove",
-        random_state=2,
-    ).fit(X)
-    assert est.release_.guarantee.delta == 0
-    assert est.release_.guarantee.adjacency == "add-remove-one"
 
 
 D, PEOPLE, ROWS = 20, 3000, 16

@@ -8,10 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as library
 
 from fit.settings import inputs_for, largest_change, seeded, small_rows
-from hushcov.exceptions import PrivacyConditionError
 from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
@@ -62,20 +60,6 @@ def test_orthogonal_rows_attain_the_norm_bound_with_more_noise_on_the_diagonal(h
 
 
 # Parameters
-
-
-def test_what_steps_before_take_comes_off_the_budget():
-    """dp-accounting's optimistic answer is below the truth, and the truth below the promise."""
-    parameters = gaussian_parameters(inputs_for(before=0.1))
-    assert parameters.mu < gaussian_parameters(inputs_for()).mu
-    composed = library.from_gaussian_mechanism(1 / parameters.mu, pessimistic_estimate=False)
-    before = library.from_gaussian_mechanism(1 / 0.1, pessimistic_estimate=False)
-    assert 0.999 < composed.compose(before).get_epsilon_for_delta(1e-6) <= 1.0
-    budget = parameters.budget()
-    budget.gaussian(0.1, "before")
-    budget.gaussian(parameters.mu, parameters.part)
-    with pytest.raises(PrivacyConditionError):
-        budget.gaussian(1e-3, "after")
 
 
 @pytest.mark.parametrize(

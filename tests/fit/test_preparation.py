@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
-from budgets import ample, squared
 from fit.settings import seeded
 from hushcov.calibration import full_budget
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.fit import norms
-from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import (
-    Preparation,
     centre_sums,
     choose_norm,
     fourths_of,
@@ -29,8 +23,8 @@ from hushcov.fit.preparation import (
 from hushcov.fit.scales import ScaleParameters, release_scales
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
-from hushcov.kernel.records.base import CentredRecords, Records
-from hushcov.kernel.session import Session, unwrap
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
 from statistics_helpers import FALSE_ALARM
@@ -83,20 +77,6 @@ def test_norms_that_are_not_seen_count_as_those_of_normal_records():
     assert 0.01 < lost[0] < 0.2 < lost[1] <= 0.5
 
 
-def test_what_is_taken_stays_within_the_pool_and_is_charged():
-    X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
-    stage, budget = Preparation(N, D, MU), ample(MU)
-    prepared = stage.run(Prepared(Session(ArrayRecords(X), budget, seeded()), np.ones(D)))
-    assert 0 < squared(budget) <= min(stage.cost().most ** 2, 0.5 * MU**2)
-    assert prepared.making["unresolved"] == ()
-    np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
-    ratio = prepared.feature_scale / X.std(axis=0)
-    assert ratio.min() > 0.25
-    assert ratio.max() < 4
-    assert isinstance(unwrap(prepared.session)[0], CentredRecords)
-    assert 0 <= prepared.making["shrunk"] <= 1
-
-
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
@@ -137,15 +117,6 @@ def symmetric(X):
 
 
 # Parameters
-
-
-@given(n_features=st.integers(1, 10**7), mu=st.floats(1e-5, 1e6) | st.sampled_from([1.0, 2.0, 0.5]))
-def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
-    parameters = ScaleParameters(10, n_features, mu)
-    cost = Fraction(mu) ** 2
-    assert parameters.sigma**2 * cost >= 2 * n_features
-    assert parameters.sigma == 1 or (parameters.sigma - 1) ** 2 * cost < 2 * n_features
-    assert parameters.cost().mu == mu
 
 
 def test_noise_that_cannot_be_drawn_is_refused():

@@ -7,24 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from exact_sums import bounded_sums
 from hushcov.engines import device
-from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.compact import to_integers
 from hushcov.kernel.scores import PairScores
-from hushcov.kernel.sums.bounded import fourth_sums_of, sum_rows
+from hushcov.kernel.sums.bounded import sum_rows
 from hushcov.kernel.sums.counts import (
-    cell_counts,
     count_cells,
-    edge_counts,
-    log2_histogram,
-    norm_counts_of,
-    signed_octaves,
     sum_signs,
 )
 from hushcov.kernel.sums.gram import add_gram
 from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, joined
-from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram_and_sums
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 
 X = np.random.default_rng(3).standard_normal((46, 3)).round(6)
@@ -42,53 +34,6 @@ def both(table, sums):
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, expected)
     return expected
-
-
-def test_every_octave_is_counted_in_its_bin():
-    both(HOSTILE, log2_histogram)
-    near = np.array([0.0, 4.0]), np.array([2.0**-40, 0.5]), np.array([1, 0])
-    both(HOSTILE, lambda r: signed_octaves(r, np.zeros(2), np.zeros(2), np.arange(2)))
-    both(HOSTILE, lambda r: signed_octaves(r, *near))
-    both(HOSTILE, lambda r: signed_octaves(r, *(each[:0] for each in near)))
-
-
-def test_counts_between_edges_of_cells_and_of_norms():
-    table = np.arange(-20.0, 20.0).reshape(-1, 2) / 4
-    for first in (-3, 0, 2):
-        cells = np.array([1, 0]), [0.25, -1.0], [0.5, 0.75], [first, first - 1]
-        for n_cells in (1, 3):
-            both(table, lambda r, c=cells, n=n_cells: cell_counts(r, *c, n))
-    edges = np.array([[-1.0, 0.0, 0.0, 2.0], [-8.0, -0.5, 0.25, 1e300]])
-    both(HOSTILE, lambda r: edge_counts(r, np.array([0, 1]), edges))
-    both(HOSTILE, lambda r: edge_counts(r, np.array([1]), edges[1:]))
-    block = np.array([[0.0, 1.0], [1.0, 1.0], [9.0, -9.0], [0.4, 0.0]])
-    grid = FeatureGrid(np.ones(2), 8.0, 8)
-    for signs in (False, True):
-        found = both(
-            block,
-            lambda r, s=signs: r.map_sum(norm_counts_of(r, grid, (0, 1, 127, 128, 500), signs=s)),
-        )
-        assert found.tolist() == [*[3, 1][: 2 * signs], 1, 1, 1, 1, 0, 0]
-
-
-def test_sums_of_fourth_powers_and_bounded_rows():
-    grid = FeatureGrid(np.ones(2), 4.0, 60)
-    both(HOSTILE, lambda r: r.map_sum(fourth_sums_of(r, grid, 20, 2**12)))
-    both(HOSTILE, lambda r: bounded_sums(r, grid, 40))
-
-
-def test_products_of_signs_are_those_of_a_loop():
-    X = np.random.default_rng(0).integers(-1, 2, (37, 41)) * 0.5
-    records, signs = TensorRecords(torch.tensor(X)), np.sign(X).astype(int)
-    for start, stop in ((0, 41), (3, 4), (30, 41), (1, 40)):
-        found, sums = sign_gram_and_sums(records, start, stop)
-        assert sums.tolist() == signs[:, start:].sum(axis=0).tolist()
-        assert found.tolist() == (signs[:, start:stop].T @ signs[:, start:]).tolist()
-    for rows, columns in (([0, 3, 40], [1, 3, 2]), ([], [])):
-        pairs = np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
-        found, sums = candidate_sign_sums(records, *pairs)
-        assert found.tolist() == (signs[:, pairs[0]] * signs[:, pairs[1]]).sum(axis=0).tolist()
-        assert sums.tolist() == signs.sum(axis=0).tolist()
 
 
 def test_sizes_of_integer_products_are_those_that_devices_take(monkeypatch):

@@ -1,27 +1,35 @@
-"""What steps refuse before they charge, how a search goes on, and what is handed on."""
+"""What is handed on between steps, and faults found by reading their lines a second time."""
 
 from __future__ import annotations
 
-from collections import Counter
+import decimal
+import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.fit import location, preparation, quantiles
-from hushcov.fit.location import Location, LocationParameters, find_location
+from hushcov.fit import preparation, quantiles
+from hushcov.fit.location import Location
 from hushcov.fit.mechanism import Prepared
-from hushcov.fit.preparation import Preparation
+from hushcov.fit.preparation import Preparation, squares_of
 from hushcov.fit.quantiles import Quantiles
 from hushcov.kernel import session as kernel
-from hushcov.kernel.accounting import UNSPENT
-from hushcov.kernel.queries import SignedOctaves
-from hushcov.kernel.records.base import CountedRecords
-from hushcov.kernel.session import Session, unwrap
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy
+from hushcov.kernel.session import unwrap
+from hushcov.kernel.sums import products
+from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
+from hushcov.kernel.sums.rows import norm_bins
+from hushcov.kernel.sums.signs import PackedSigns
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.ledger import Ledger
+from hushcov.tables import files
+from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
-from sessions import ample, seeded, session_of
+from sessions import session_of
 
 # Refusals, before anything is charged or read.
 
@@ -33,57 +41,9 @@ def records_in(prepared):
     return unwrap(prepared.session)[0]
 
 
-class Unread(ArrayRecords):
-    """Records of which no block may be asked for."""
-
-    def _blocks(self):
-        raise AssertionError("records were read")
-
-
-@pytest.mark.parametrize("wrong", ["generator", "seeded"])
-def test_noise_that_is_not_secret_is_refused_before_anything_is_charged(wrong):
-    other = np.random.default_rng(0) if wrong == "generator" else seeded()
-    if wrong == "seeded":
-        object.__setattr__(other, "private", True)  # what it says of itself
-    budget = ample()
-    with pytest.raises(ParameterError, match="entropy"):
-        Session(Unread(np.zeros((60, D))), budget, other)
-    assert [part for part, _ in budget.parts] == [UNSPENT]
-
-
 def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
     with pytest.raises(ParameterError, match="cost must be"):
         Ledger(tmp_path / "missing").charge("a", 0.5, label="b")
-
-
-# How a search goes on: what later looks are told of earlier ones.
-
-
-@pytest.mark.parametrize("share", [1.0, 0.5, 1e-9])
-def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
-    n, d = 10**6, 3
-    seen = []
-    told = SignedOctaves(np.zeros(d), np.zeros(d), np.arange(d))
-    used = [Counter({5: 3, 7: 2, 9: 1}), Counter({7: 1, 9: 1, **dict.fromkeys(range(20, 28), 4)})]
-
-    def look_at(look, columns):
-        seen.append(look)
-        return used[len(seen) - 1] if len(seen) <= len(used) else Counter()
-
-    monkeypatch.setattr(location, "_look_at_octaves", look_at)
-    session = session_of(CountedRecords(ArrayRecords(np.zeros((2, d))), n))
-    looks = LocationParameters(n, d, 1.0)
-    find_location(session, looks, share=share, first=told)
-    assert len(seen) == len(session.parts) - 1 == 6
-    assert [look.first is told for look in seen] == [True] + [False] * 5
-    assert all(look.first is None for look in seen[1:])
-    expected = max(1, round(share * n))
-    assert {look.n for look in seen} == {expected}
-    assert [dict(look.popular) for look in seen[:2]] == [{}, {5: 3}]
-    most = dict(seen[2].popular)  # the most popular eight, of those that three columns have
-    assert most == dict.fromkeys(range(20, 28), 4)
-    (first,) = {look.low_reach for look in seen}
-    assert first == (16.0 if expected > 60 * seen[0].sigma else 6.0)
 
 
 # What is handed on, in the units that it is said to have.
@@ -160,3 +120,130 @@ def test_quantiles_are_read_for_complete_records_and_columns_that_vary(monkeypat
     assert set(numbers) == {1_000.0}
     none = Quantiles(2_000, 4, 3.0, Transforms((None,) * 4), marginals=0.2)
     assert "transforms" not in none.run(given_rows(X)).making
+
+
+# Faults that were thought to change nothing, until somebody read their lines a second time.
+
+
+PAIR = np.array([0]), np.array([1])
+
+
+def product_map(half_width, rows_per_unit=1, pairs=PAIR, d=2):
+    grid = FeatureGrid(np.ones(d), half_width, half_width)
+    return ProductMap(grid, *pairs, 1, 1, 0, 2**30, 1, 1, 1, rows_per_unit=rows_per_unit)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("n", [127, 128, 129, 256, 384, 4096, 4224])
+def test_the_last_records_are_added_up(n):
+    X = np.random.default_rng(n).integers(-9, 10, (n, 2))
+    records, wanted = ArrayRecords(X.astype(np.float64), block_rows=8192), product_map(9)
+    found = records.map_sum(wanted.sums_of(records))
+    assert found[:3].tolist() == [(X[:, 0] * X[:, 1]).sum(), *(X**2).sum(axis=0)]
+
+
+def test_squares_are_weighed_once():
+    X = np.random.default_rng(0).standard_normal((50, 3)) / 9
+    squares = squares_of(session_of(X), np.ones(3), 0.5).products
+    y = np.rint(X / squares.grid.step)
+    assert (squares.diagonal_weight, squares.size_range) == (1, 1)
+    found = replace(squares, norm_bound=2**40).sum(ArrayRecords(X))[:3]
+    assert found.tolist() == (y**2 - squares.centre).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("d", [33, 40, 65])
+@pytest.mark.parametrize("start", [0, 1, 2, 5])
+def test_signs_without_zeros_are_multiplied_from_any_feature_on(d, start):
+    S = np.where(np.random.default_rng(d).random((512, d)) < 0.5, -1.0, 1.0)
+    found = PackedSigns(ArrayRecords(S)).gram(start)
+    assert np.array_equal(np.triu(found), np.triu((S.T @ S)[start:, start:]))
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_columns_that_jump_once_are_no_run(before):
+    """Nor are they one after as many other pairs as they jump."""
+    lanes = np.random.default_rng(0).integers(-9, 10, (40, 16)).astype(np.int16)
+    others = [(0, 1 + k) for k in range(before)]
+    for jump in range(1, 12):
+        pairs = [*others, (1, 2), *((1, 2 + jump + k) for k in range(12))]
+        left, right = (np.array([each[side] for each in pairs]) for side in (0, 1))
+        squares, y = np.zeros(16), lanes.astype(np.int64)
+        products._fill_squares(lanes, left, right, squares)
+        assert squares.tolist() == ((y[left] * y[right]) ** 2).sum(axis=0).tolist()
+
+
+def test_bins_of_norms_are_as_many_and_as_wide_as_they_are_read():
+    for most in (2, 3, 4, 9):
+        units = SimpleNamespace(n_records=1, n_rows=1, n_features=2, in_arrays=False)
+        found = []
+        units.map_sum = lambda sums, found=found: found.append(sums.shape)
+        units.map_sum_complete = units.map_sum
+        product_map(9, most).norm_histogram(units)
+        assert found == [(N_NORM_BINS + 4 * (most.bit_length() + 1),)]
+    wide = product_map(6000)
+    assert wide.norm_of_bin(0, 1e-9) == 1
+    assert wide.norm_of_bin(N_NORM_BINS - 1, 9.0) == math.isqrt(wide.largest_square_norm)
+    for index in range(30, 80):
+        square = np.array([float(wide.norm_of_bin(index, 1.0)) ** 2])
+        assert norm_bins(square, N_NORM_BINS).tolist() == [index]
+
+
+def test_room_for_random_words_is_looked_at():
+    out, key = np.zeros(4 * entropy.GROUP, dtype=np.uint32), np.zeros(8, dtype=np.uint32)
+    entropy.fill_groups(0, 2, 0, key, out)
+    with pytest.raises(AssertionError):
+        entropy.fill_groups(0, 2, 0, key, out[: 4 * entropy.GROUP - 1])
+
+
+def test_the_counter_of_a_long_stream_goes_on_in_its_upper_half():
+    key, size = np.arange(8, dtype=np.uint32), 2 * entropy.GROUP
+    found, expected = np.zeros(size, dtype=np.uint32), np.zeros(size, dtype=np.uint32)
+    first = 2**32 // entropy._LANES
+    entropy.fill_groups(first, first + 1, 5, key, found)
+    entropy.fill_groups(0, 1, 6, key, expected)
+    assert found.tolist() == expected.tolist()
+
+
+# Looks and files
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 600])
+def test_files_of_one_and_of_many_columns_are_read_ahead(n_columns, tmp_path, monkeypatch):
+    X = np.random.default_rng(0).integers(0, 9, (40, n_columns))
+    names = ",".join(f"x{i}" for i in range(n_columns))
+    path = tmp_path / "a.csv"
+    np.savetxt(path, X, fmt="%d", delimiter=",", header=names, comments="")
+    monkeypatch.setattr(files, "threads", lambda: 2)
+    records = FileRecords(path, block_rows=7)
+    assert np.concatenate(list(records._blocks())).tolist() == X.tolist()
+    for room in (1, *(8 * 7 * count // n_columns for count in (1, 2, 3, 4)), 8 * 7 * n_columns):
+        monkeypatch.setattr(files, "_AHEAD_BYTES", room)
+        assert np.concatenate(list(records._blocks())).tolist() == X.tolist()
+    assert not any(block.flags.writeable for block in records._blocks())
+
+
+def write_parquet(path, **columns):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_a_parquet_file_without_rows_has_none(tmp_path):
+    path = write_parquet(tmp_path / "a.parquet", a=np.empty(0), b=np.empty(0))
+    records = FileRecords(path)
+    assert records._parts() is None
+    assert [len(block) for block in records._blocks() if len(block)] == []
+
+
+def test_decimals_are_the_doubles_that_arrow_makes(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    random = np.random.default_rng(0).integers(1, 10**9, 500).tolist()
+    column = pa.array([decimal.Decimal(each).scaleb(-5) for each in random], pa.decimal128(18, 5))
+    path = write_parquet(tmp_path / "a.parquet", a=column)
+    (block,) = FileRecords(path)._blocks()
+    assert block[:, 0].tolist() == column.cast(pa.float64()).to_pylist()
+    assert math.isclose(block[0, 0], random[0] / 1e5)

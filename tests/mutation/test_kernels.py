@@ -9,12 +9,14 @@ import math
 import numpy as np
 import pytest
 
-from exact_sums import bounded_sums, norm_histogram
+from exact_sums import bounded_sums, norm_histogram, sign_gram
+from hushcov.engines import int16
 from hushcov.kernel.grids import INSIDE, FeatureGrid
-from hushcov.kernel.records.base import CompleteRecords, GroupedRecords
-from hushcov.kernel.sums import bounded, counts, gram, products, rows
-from hushcov.kernel.sums.bounded import fourth_sums_of, unit_means
-from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, GroupedRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import bounded, counts, gram, rows, signs
+from hushcov.kernel.sums.bounded import fourth_sums_of
+from hushcov.kernel.sums.products import MOST_PRODUCTS
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max
@@ -143,58 +145,6 @@ def literal_row(z, square, bound):
     return [int(each * factor) for each in z], factor
 
 
-def literal_products(own, y):
-    """Sums of `ProductMap`, record by record."""
-    total = [0] * (own.n_products + 2)
-    for row in y.tolist():
-        z = [own.pair_weight * row[i] * row[j] for i, j in zip(own.rows, own.columns, strict=True)]
-        z += [own.diagonal_weight * (each**2 - own.centre) for each in row]
-        added, factor = literal_row(z, sum(int(each) ** 2 for each in z), own.norm_bound)
-        size = min(sum(each**2 for each in row), own.size_cap)
-        added += [int(factor * own.factor_range), size * own.size_range // own.size_cap]
-        total = [a + int(b) for a, b in zip(total, added, strict=True)]
-    return total
-
-
-@pytest.mark.parametrize(("half_width", "weight"), [(4095, 1), (4096, 1), (200, 30)])
-@pytest.mark.parametrize("n", [1, 15, 127, 128, 129, 257])
-def test_products_are_those_of_every_record(half_width, weight, n):
-    d = 11
-    random = np.random.default_rng(n)
-    y = random.integers(-half_width, half_width + 1, (n, d))
-    y[: n // 2], y[n // 3] = half_width, 0
-    y[1::9] = random.integers(-3, 4, (len(y[1::9]), d))
-    pairs = [(0, j) for j in range(1, d)] + [(3, 5), (3, 4), (7, 2)]
-    left, right = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
-    grid = FeatureGrid(np.ones(d), half_width, half_width)
-    bound = weight * half_width**2
-    own = ProductMap(grid, left, right, weight, 1, 7, bound, 1000, 50, 3 * half_width**2)
-    expected = literal_products(own, y)
-    records = ArrayRecords(y.astype(np.float64), block_rows=200)
-    assert own.sums_of(records).arguments[-1] == [bound, 1000, 50, 3 * half_width**2]
-    assert records.map_sum(own.sums_of(records)).tolist() == expected
-    alone = ProductMap(grid, left[:0], right[:0], 1, weight, 7, bound, 1000, 50, half_width**2)
-    assert alone.sum(records).tolist() == literal_products(alone, y)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_norms_of_pairs_are_exact_however_windows_of_neighbours_move(seed):
-    """Wider, narrower, to the left and to the right, beside single pairs."""
-    random = np.random.default_rng(seed)
-    row = [(0, j) for j in range(3, 14)]  # whose second pair is another one
-    pairs = [(0, 1), (5, 7), *row, (0, 1), (0, 20), *row]
-    for _ in range(25):
-        i, first = random.integers(0, 24, 2).tolist()
-        pairs += [
-            (i, j) for j in range(first, min(24, first + int(random.choice([1, 3, 8, 9, 14]))))
-        ]
-    left, right = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
-    lanes = random.integers(-500, 501, (24, 16)).astype(np.int16)
-    squares, wide = np.zeros(16), lanes.astype(np.int64)
-    products._fill_squares(lanes, left, right, squares)
-    assert np.array_equal(squares, ((wide[left] * wide[right]) ** 2).sum(axis=0))
-
-
 def test_a_unit_that_stays_too_long_is_scaled_down_once_more():
     """Nothing is truncated at half its size, and the bound is to be kept strictly."""
     records = GroupedRecords(
@@ -203,52 +153,6 @@ def test_a_unit_that_stays_too_long_is_scaled_down_once_more():
     found = gram.unit_bounded_gram(records, FeatureGrid(np.ones(1), 200, 200), 10_000, 2)
     assert found.tolist() == [[99**2]]
     assert 2.0**-30 <= 1 - gram._UNIT_INSIDE < 2.0**-29  # sums of squares are within 2**-31
-
-
-def test_units_are_bounded_as_one():
-    d, most = 3, 4
-    y = np.random.default_rng(1).integers(-60, 61, (40, d))
-    y[5:9], y[20:] = 60, y[20:] // 20
-    codes = np.repeat(np.arange(16), [1, 4, 2, 4, 3, 1, 4, 1, 2, 4, 3, 1, 4, 2, 3, 1])
-    units = [y[codes == code] for code in range(16)]
-    records = GroupedRecords(
-        ArrayRecords(y.astype(np.float64), block_rows=7), codes, np.ones(40, np.bool_), most
-    )
-    grid, means = FeatureGrid(np.ones(d), 60, 60), np.array([5, -9, 40, 30, 20])
-    pairs = np.array([0, 1]), np.array([2, 1])
-    own = ProductMap(grid, *pairs, 3, 2, 100, 9000, 103, 90, 1500, most, means)
-    sums, histogram, centres = [0] * 7, [0] * 124, [0] * 4
-    squares, whole = [], np.zeros((d, d), dtype=np.int64)
-    for unit in units:
-        m = len(unit)
-        v = [3 * unit[:, i] @ unit[:, j] for i, j in zip(*pairs, strict=True)]
-        v += [2 * (unit[:, i] @ unit[:, i] - 100 * m) for i in range(d)]
-        for total, each, bound, share in (
-            (sums, [a - m * b for a, b in zip(v, means.tolist(), strict=True)], 9000, 103),
-            (centres, unit.sum(axis=0).tolist(), 99, 41),
-        ):
-            square = sum(int(one) ** 2 for one in each)
-            factor = 1.0 if square <= bound**2 * INSIDE else bound / math.sqrt(square) * INSIDE
-            added = [int(factor * one) for one in each] + [int(factor * (share * m // most))]
-            total[: len(added)] = [a + b for a, b in zip(total[: len(added)], added, strict=True)]
-            if total is sums:
-                mantissa, exponent = math.frexp(square)
-                histogram[2 * exponent + (mantissa >= math.sqrt(0.5))] += 1
-        size = min(int((unit**2).sum()), 1500 * most)
-        sums[-1] += int(size / (1500 * most) * 90)
-        squares.append(int(((unit.T @ unit) ** 2).sum()))
-        factor, z = math.sqrt(8000 / math.sqrt(squares[-1] or 1)), unit
-        while ((z.T @ z) ** 2).sum() > 8000**2 * (1 - 2.0**-30):
-            z = np.trunc(unit * factor).astype(np.int64)
-            factor *= 0.99
-        whole += z.T @ z
-    assert own.sum(records).tolist() == sums
-    assert own.norm_histogram(records).tolist() == histogram
-    assert unit_means(records, grid, 99, 41, most).tolist() == centres
-    assert gram.unit_bounded_gram(records, grid, 8000, most).tolist() == whole.tolist()
-    places = [2 * math.frexp(q)[1] + (math.frexp(q)[0] >= math.sqrt(0.5)) for q in squares]
-    found = gram.unit_norm_histogram(records, grid, most)
-    assert found.tolist() == np.bincount(places, minlength=4 * 57).tolist()
 
 
 def test_rows_and_their_fourth_powers_are_bounded():
@@ -266,3 +170,97 @@ def test_rows_and_their_fourth_powers_are_bounded():
     short = [literal_row(row, sum(each**2 for each in row), 1000)[0] for row in powers]
     found = records.map_sum(fourth_sums_of(records, grid, 9, 1000))
     assert found.tolist() == np.sum(short, axis=0).tolist()
+
+
+# Products of signs, as bits, and of integers of two bytes, beside those of plain matrices.
+
+
+# Signs.
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 63, 66, 512, 515, 1030])
+@pytest.mark.parametrize("d", [1, 2, 128, 131, 260])
+def test_signs_are_multiplied_whatever_is_zero(n, d):
+    random = np.random.default_rng([n, d])
+    x = random.choice([-2.0, 2.0], (n, d))
+    for zeros in ("none", "last of a word", "first of a word", "many"):
+        if zeros == "last of a word":
+            x[63::64] = 0.5
+        elif zeros == "first of a word":
+            x = np.where(x == 0.5, 2.0, x)
+            x[::64] = 0.5
+        elif zeros == "many":
+            x[random.random((n, d)) < 0.3] = 0.5
+            x[:, d // 2], x[n // 2, 0] = 0.5, -LARGEST
+        s = np.sign(x - 0.5)
+        records = CentredRecords(ArrayRecords(x, block_rows=n - n // 3), np.full(d, 0.5))
+        whole, packed = s.T @ s, signs.PackedSigns(records)
+        assert packed.sums.tolist() == s.sum(axis=0).tolist()
+        spans = ((0, d), (d // 2, d), (min(31, d - 1), min(33, d)), (d - 1, d))
+        for start, stop in spans if zeros == "many" else spans[:1]:
+            expected = np.triu(whole[start:stop, start:])
+            assert np.array_equal(np.triu(packed.gram(start, stop)), expected)
+            found, sums = signs.sign_gram_and_sums(records, start, stop)
+            assert np.array_equal(np.triu(found), expected)
+            assert np.array_equal(sums, s.sum(axis=0)[start:])
+        left, right = random.integers(0, d, (2, 9))
+        found, sums = signs.candidate_sign_sums(records, left, right)
+        assert found.tolist() == whole[left, right].tolist()
+        assert sums.tolist() == s.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 5, 64, 70])
+def test_signs_of_compact_rows_leave_out_what_is_missing(n):
+    x = np.random.default_rng(n).integers(-3, 4, (n, 130)) / 4.0
+    x[::3, 7] = math.nan
+    about = np.full(130, 0.25), np.linspace(0.0, 9.0, 130)
+    records = CompleteRecords(ArrayRecords(x).with_gaps())
+    compact = CompactRecords(records, np.zeros(130), np.full(130, 50.0), np.full(130, 128.0))
+    expected = np.sign(np.where(about[1] > 0, x - 0.25, 0.0))
+    expected[::3] = 0
+    found = sign_gram(CentredRecords(compact, *about))
+    assert np.array_equal(np.triu(found), np.triu(expected.T @ expected))
+
+
+# Integers of two bytes.
+
+
+@pytest.mark.parametrize("kind", ["largest", "2**31", "2**31 - 1", "random", "small", "odd"])
+@pytest.mark.parametrize(
+    ("n", "d"), [(1, 1), (2, 7), (3, 40), (8, 40), (255, 33), (256, 32), (257, 65), (90, 200)]
+)
+def test_chunks_of_integers_end_before_a_sum_has_no_room_and_not_earlier(kind, n, d):
+    random = np.random.default_rng(n)
+    z = random.integers(-3, 4, (n, d)).astype(np.float64)
+    column = {
+        "largest": [32767.0, -32767.0],
+        "2**31": [16384.0],
+        "2**31 - 1": [23169.0, -23169.0, 32757.0, 926.0],
+        "odd": [23340.0, 23340.0, 0.0],
+    }
+    if kind in column:
+        z[:, random.integers(0, d, 5)] = np.resize(column[kind], n)[:, None]
+    elif kind == "random":
+        z = np.rint(random.uniform(-9000, 9000, (n, d)))
+    words, ends = int16.empty_words(-(-n // 256), d)
+    words[:], ends[:] = -1, 7
+    int16.pack_rows(z, words, ends)
+    for strip in range(len(words)):
+        own = z[256 * strip : 256 * (strip + 1)].astype(np.int64)
+        expected, sums = [], np.zeros(d, dtype=np.int64)
+        for pair in range(0, len(own), 2):
+            more = (own[pair : pair + 2] ** 2).sum(axis=0)
+            if pair and (sums + more).max() >= 2**31:
+                expected.append(pair // 2)
+                sums[:] = 0
+            sums += more
+        expected.append(-(-len(own) // 2))
+        assert ends[strip, : len(expected)].tolist() == expected
+        assert not ends[strip, len(expected) :].any()
+        padded = np.concatenate([own, np.zeros((len(own) % 2, d))])
+        assert np.array_equal(int16.unpacked(words[strip], d)[: len(padded)], padded)
+    if int16.vector_words():
+        panels = int16.empty_gram(d)
+        int16.add_products(words, ends, panels)
+        whole = z.astype(np.int64)
+        assert np.array_equal(int16.whole(panels, d), whole.T @ whole)

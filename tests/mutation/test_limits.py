@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import HushcovError
-from hushcov.fit.screened.mechanism import finest_half_width
 from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
@@ -307,21 +306,6 @@ def test_products_of_units_are_as_many_as_their_norms_allow(monkeypatch):
                 unit_means(rows(9), means, 3, 1, 2)
         else:
             unit_means(rows(9), means, 3, 1, 2)
-
-
-@pytest.mark.parametrize("weight", [1, 4, 30])
-@pytest.mark.parametrize(("n_pairs", "d"), [(0, 1), (1, 2), (45, 10), (3, 1000)])
-def test_the_finest_grid_of_products_is_taken(n_pairs, d, weight):
-    """And one much finer is not; what `at_most` says holds."""
-    pairs = np.zeros((2, n_pairs))
-    width = finest_half_width(n_pairs, d, weight, at_most=2**14 - 1)
-    given = {"pair_weight": weight, "diagonal_weight": weight, "n_features": d}
-    products_of(width, pairs, **given)
-    if width < 2**14 - 1:
-        with pytest.raises(HushcovError):
-            products_of(math.ceil(1.25 * width), pairs, **given)
-    assert finest_half_width(n_pairs, d, weight, at_most=5) == 5
-    assert finest_half_width(0, 1, 2**60, at_most=5) == 1
 
 
 def test_what_has_no_room_takes_nothing():

@@ -197,28 +197,6 @@ def test_only_arrays_of_integers_are_summed():
         device.map_sum(lambda block: block.sum(0))
 
 
-def test_a_record_that_misses_a_value_adds_nothing_wherever_the_centre_is_taken_off():
-    x, centre = X.copy(), np.array([0.5, -1.0, 2.0])
-    x[::4, 1] = math.nan
-    gaps = ArrayRecords(x, block_rows=6).with_gaps()
-    expected = np.where(np.isnan(x).any(axis=1, keepdims=True), 0.0, x - centre)
-    grid = FeatureGrid(np.ones(3), 8.0, 8 * 64)
-    with pytest.raises(DataError, match="records must be complete"):
-        CentredRecords(gaps, centre).map_sum(sums)
-    for view in (
-        CentredRecords(CompleteRecords(gaps), centre),
-        CompleteRecords(CentredRecords(gaps, centre)),
-    ):
-        assert np.array_equal(of_rows(view), expected)
-        assert view.map_sum(sums).tolist() == sums(expected).tolist()
-        assert bounded_sums(view, grid, 10**6).tolist() == sums(expected).tolist()
-        assert edge_counts(view, [1], np.zeros((1, 1))).sum() == len(x) - len(x[::4])
-    whole = CentredRecords(ArrayRecords(X), centre)
-    twice = CentredRecords(whole, -centre, np.ones(3))
-    expected = np.clip((X - centre) + centre, -1.0, 1.0)
-    assert bounded_sums(twice, grid, 10**6).tolist() == sums(expected).tolist()
-
-
 def test_what_was_read_before_is_told_first():
     seen = []
     records = WatchedRecords(

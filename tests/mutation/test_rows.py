@@ -15,7 +15,6 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -25,7 +24,6 @@ from hushcov.kernel.records.base import Chain, CountedRecords, Held, grouped_lay
 from hushcov.kernel.records.units import RepeatedRecords, Units, fingerprints
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords, PartitionUnits, PartRecords, UnitPartitions
-from hushcov.tables.codebook import Codebook, CodebookColumn, FrameRecords, code_categories
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.text import _scan
@@ -167,52 +165,6 @@ def test_means_of_units_come_in_blocks_and_not_from_elsewhere(monkeypatch):
 
 
 # A codebook: what columns of a table become
-
-TWO = CodebookColumn("two", "category", values=("1", "2"))
-COLOUR = CodebookColumn("colour", "category", values=("red", "green", "blue"), missing="green")
-BOOK = Codebook((COLOUR, CodebookColumn("age", missing="30"), TWO))
-TABLE = {
-    "x": [0.5, -1.0, 2.0, 3.0, 0.0],
-    "colour": ["blue", None, "red", "grey", "green"],
-    "age": [40.0, None, 20.0, 10.0, 0.0],
-    "two": ["2", "1", "3", "1", "2"],
-}
-CODED = {"colour=red": [0, 0, 1, 0, 0], "colour=green": [0, 1, 0, 0, 1]} | {
-    **{"colour=blue": [1, 0, 0, 0, 0], "age": [40.0, 30.0, 20.0, 10.0, 0.0]},
-    **{"two=1": [0, 1, 0, 1, 0], "two=2": [1, 0, 0, 0, 1], "x": TABLE["x"]},
-}
-
-
-def frames(**changed):
-    """Yield a table in every form, with these columns in place of others."""
-    whole = pa.table(TABLE | changed)
-    objects = pd.DataFrame(TABLE | changed, dtype=object)
-    yield from (pd.DataFrame(TABLE | changed), objects, pl.DataFrame(TABLE | changed))
-    yield from (whole, pa.concat_tables([whole.slice(0, 2), whole.slice(2)]))
-
-
-@pytest.mark.parametrize("block_rows", [1, 2, 3, 9])
-def test_coded_rows_are_those_of_the_codebook(block_rows):
-    for frame in frames():
-        records = code_categories(FrameRecords(frame, BOOK), BOOK, block_rows)
-        assert list(records.feature_names) == list(records.on(records.source).feature_names)
-        assert dict(zip(records.feature_names, rows_of(records).T.tolist(), strict=True)) == CODED
-        assert (records.n_records, records.n_features) == (5, 7)
-        for block in (*records._blocks(), *records.source._blocks()):
-            assert len(block) <= block_rows
-            assert not block.flags.writeable
-
-
-def test_nulls_of_a_table_are_filled_or_gaps_or_refused():
-    for frame in frames(x=[0.5, None, 2.0, 3.0, 0.0], two=["2", None, "3", "1", "2"]):
-        records = code_categories(FrameRecords(frame, BOOK), BOOK, 2)
-        missing = np.argwhere(np.isnan(rows_of(records.with_gaps())))
-        assert missing.tolist() == [[1, 0], [1, 5], [1, 6]]
-        with pytest.raises(DataError, match="records must be"):
-            rows_of(records)
-    ages = FrameRecords(pd.DataFrame(TABLE, dtype=object)[["age", "two"]], Codebook((TWO,)))
-    ages.block_rows = 2
-    assert np.argwhere(np.isnan(rows_of(ages.with_gaps()))).tolist() == [[1, 0]]
 
 
 # Partitions: what workers are given, keep and shuffle

@@ -1,26 +1,31 @@
 """What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
 
+from __future__ import annotations
+
+import json
 import math
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
+import mpmath as mp
 import numpy as np
 import pytest
 
-from exact_sums import bounded_sums
 from hushcov.calibration import full_budget
-from hushcov.engines.records import on_processor
 from hushcov.exceptions import (
-    BudgetError,
     CapacityError,
-    DataError,
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.fit import preparation
-from hushcov.fit.preparation import Preparation, squares_of
+from hushcov.fit import counting, preparation
+from hushcov.fit.counting import Counting
+from hushcov.fit.location import LocationParameters, LookUnits
+from hushcov.fit.preparation import Preparation
+from hushcov.inputs import LARGEST_CALIBRATED_N
+from hushcov.kernel import session
 from hushcov.kernel.accounting import (
+    REPLACE,
     Approximate,
     BoundedRange,
     Budget,
@@ -37,29 +42,36 @@ from hushcov.kernel.accounting import (
 from hushcov.kernel.accounting import composition as filters
 from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
+    CLOCK_ROUNDING,
+    ROUNDING,
     WIDEST_ANGLE,
+    EmbeddedCurve,
     _clock,
+    _log_cosh,
+    _log_prefactor,
+    _log_sinhc,
+    _renyi,
+    bounded_range_divergence,
     gaussian_epsilon,
+    pure_divergence,
     renyi_divergence,
     renyi_epsilon,
     smallest_sigma,
 )
-from hushcov.kernel.accounting.events import Parts, readings
+from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict, readings
+from hushcov.kernel.accounting.ledger import Charge, _twice, as_charge
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
-from hushcov.kernel.records.base import CentredRecords
+from hushcov.kernel.noise import gumbel
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import add_units, unit_means
-from hushcov.kernel.sums.counts import cell_counts, edge_counts
-from hushcov.kernel.sums.gram import _check_room
+from hushcov.kernel.sums import products
+from hushcov.kernel.sums.bounded import add_units
+from hushcov.kernel.sums.counts import edge_counts
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import shortened
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
-from hushcov.ledger import Ledger
+from hushcov.promise import largest_factor
 from hushcov.tables.files import FileRecords
-from hushcov.tables.sources import ArrayRecords, TensorRecords
-from hushcov.tables.text import _scan
-from hushcov.tables.units import weighted
+from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
@@ -128,14 +140,6 @@ def test_edges_that_do_not_fit_are_refused(edges):
         edge_counts(ArrayRecords(np.ones((3, 2))), np.arange(2), np.array(edges))
 
 
-def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
-    """`release_squares` charges a quarter of the bound, rounded down, and 1."""
-    asked = (squares_of(session_of(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30))
-    maps = [query.products for query in asked]
-    assert {m.norm_bound % 4 for m in maps} >= {1, 2, 3}
-    assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
-
-
 def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
     pure, steps = Parts(pure=((0.1, 7),)), Parts(bounded_range=((0.2, 7),))
     assert _clock(pure, 1e-6) == _clock(steps, 1e-6)
@@ -185,51 +189,9 @@ def test_columns_that_are_no_list_of_integers_are_refused(columns):
         edge_counts(ArrayRecords(np.ones((3, 2))), columns, np.zeros((2, 1)))
 
 
-def test_sums_reach_their_largest_value_and_no_more():
-    assert IntegerGrid.for_records(1.0, 2**62).wide
-    with pytest.raises(CapacityError, match="n_records must be at most"):
-        IntegerGrid.for_records(1.0, 2**62 + 1)
-    grid = FeatureGrid(np.ones(1), 1.0, 2**15)
-    _check_room(SimpleNamespace(n_rows=2**33 - 1, n_records=1, n_features=1), grid)
-    with pytest.raises(CapacityError, match="half_width must keep"):
-        _check_room(SimpleNamespace(n_rows=2**33, n_records=1, n_features=1), grid)
-
-
 def test_values_are_counted_between_edges():
     rows, edges = np.array([[0.0], [1.0], [1.5], [9.0]]), np.array([[1.0, 2.0]])
     assert edge_counts(ArrayRecords(rows), [0], edges).tolist() == [[1, 2, 1]]
-
-
-def test_the_most_that_a_preparation_costs_is_rounded_up():
-    step = Preparation(1000, 5, 1.0)
-    share = preparation.centre_share(1000, 5, 1.0) + preparation.norm_share(1000, 5, 1.0)
-    share += preparation.RULES.tail_share + preparation.RULES.square_share
-    exact = Fraction(step.looks().largest_mu) ** 2 + Fraction(share)
-    assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.cost().most) ** 2 < exact * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("wrong", [-2, 2**53 + 1])
-@pytest.mark.parametrize("place", [0, 2])
-def test_scores_out_of_range_are_refused_wherever_they_are(wrong, place):
-    scores = np.array([5, 3, 4])
-    scores[place] = wrong
-    with pytest.raises(ParameterError, match="scores must be integers from 0"):
-        gumbel_top(entropy_source().generator, scores, 0.1, 1)
-
-
-def test_a_selection_of_nothing_is_refused():
-    budget = full_budget(1.0, 1e-6, selects=True)
-    budget.expect(4, 0.5)
-    with pytest.raises(ParameterError, match="count"):
-        budget.select(0.01, 0)
-
-
-def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
-    records, grid = ArrayRecords(np.ones((3, 1))), FeatureGrid(np.ones(1), 8.0, 100)
-    with pytest.raises(ParameterError, match="n_cells"):
-        cell_counts(records, [0], np.zeros(1), np.ones(1), np.zeros(1), 0)
-    with pytest.raises(CapacityError, match="half_width must keep sums"):
-        unit_means(records, grid, 9, 2**61, 4)
 
 
 # What a ledger adds up, refuses and says.
@@ -283,33 +245,6 @@ def test_finite_precision_is_charged_as_a_distance():
     *_, event = ledgers.as_charge(guarantee).events
     factor = 1 + math.e
     assert 1e-8 < event.distance * factor < 1e-8 * (1 + 2e-12)
-
-
-@pytest.mark.parametrize(
-    ("delta", "spent", "asked", "words"),
-    [
-        (1e-6, [Gaussian(0.02)], Pure(0.6), "and delta 0, or one by Gaussian noise of epsilon 0."),
-        (1e-6, [Gaussian(0.02)], Gaussian(1.0), "What still fits is a release of epsilon 0."),
-        (0.0, [Pure(0.3)], Gaussian(0.1), "No delta is left: only a release of delta 0 and epsil"),
-        (0.0, [Pure(0.3)], Pure(0.3), "release of epsilon 0.2 and delta 0. It was not"),
-        (0.0, [Pure(0.5)], Pure(0.1), "Nothing is left."),
-        (0.0, [], Pure(0.6), "release of epsilon 0.5 and delta 0. It was not"),
-    ],
-)
-def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
-    ledger = Ledger(tmp_path / "a.ledger")
-    ledger.open_dataset("a", 0.5, delta)
-    for place, each in enumerate(spent, 1):
-        assert ledger.charge("a", each, label="b").number == place
-    for ask in (lambda *given: ledger.charge(*given, label="c"), ledger.quote)[: 1 + (delta == 0)]:
-        with pytest.raises(BudgetError) as caught:
-            ask("a", asked)
-        said = str(caught.value)
-        assert words in said
-        finite = not isinstance(asked, Gaussian) or delta > 0
-        assert ("do not simply add up" in said) == (bool(spent) and finite)
-        assert ("does not fit beside it" in said) == (not finite)
-    assert len(ledger.history("a")) == len(spent)
 
 
 # Accounts, each written down again from its proof, with the numbers of the proof.
@@ -409,43 +344,7 @@ def test_the_divergences_of_a_ledger_are_read_at_the_order_of_the_budget(mu, eps
     assert math.isinf(filters._renyi(replace(parts, clocked=True), epsilon, delta).epsilon)
 
 
-@pytest.mark.parametrize(("event", "limit"), [("delta", 8), ("slack", 4)])
-def test_a_ledger_sets_aside_fixed_deltas_and_finite_precision(event, limit):
-    for share, fits in ((limit / 64 * (1 - 1e-9), True), (limit / 64 * (1 + 1e-9), False)):
-        if event == "delta":
-            events = [Approximate(0.1, share * 1e-5)]
-        else:
-            events = [Gaussian(0.1), TotalVariation(share * 1e-5 / (1 + math.e))]
-        found = filters.spent_adaptively(events, 1.0, 1e-5)
-        assert math.isfinite(found.epsilon) == fits
-
-
-def test_views_take_plain_functions_as_they_take_kernels():
-    X, centre = np.random.default_rng(3).standard_normal((40, 3)), np.array([0.5, -1.0, 2.0])
-    records = CentredRecords(ArrayRecords(X, block_rows=7), centre, np.full(3, 1.25))
-    found = records.map_sum(lambda block: np.rint(8 * block).astype(np.int64).sum(axis=0))
-    expected = np.rint(8 * np.clip(X - centre, -1.25, 1.25)).sum(axis=0)
-    assert found.tolist() == expected.tolist()
-    assert bounded_sums(records, FeatureGrid(np.ones(3), 8.0, 64), 10**6).tolist() == found.tolist()
-
-
 # Rows: which of them are read, how often, and where.
-
-
-def test_weights_are_how_often_a_row_is_there():
-    X = np.arange(14.0).reshape(7, 2)
-    weights = [0.0, 0.5, 1.0, 7.0, 1 / 32, 3 / 32, 0.75]
-    times = [0, 8, 16, 16, 0, 2, 12]  # in sixteenths, halves to even
-    records = weighted(ArrayRecords(X, block_rows=3), weights, 1.0)
-    assert records.n_records == sum(times)
-    assert np.concatenate(list(records._blocks())).tolist() == X.repeat(times, axis=0).tolist()
-    assert max(map(len, records._blocks())) <= 16
-    assert weighted(ArrayRecords(X), [2.0] * 7, 4.0).n_records == 7 * 8
-    for wrong in ([1.0] * 6, [1.0] * 6 + [-1e-9], [1.0] * 6 + [math.nan], [1.0] * 6 + [math.inf]):
-        with pytest.raises(DataError, match="sample_weight"):
-            weighted(ArrayRecords(X), wrong, 1.0)
-    gaps = weighted(ArrayRecords(X).with_gaps(), [1.0] * 6 + [math.nan], 1.0)
-    assert gaps.n_records == 6 * 16
 
 
 def test_rows_are_read_from_any_row_on():
@@ -572,17 +471,6 @@ def test_roundings_leave_room_for_more_records_where_their_number_is_released():
     assert Neighbours("add-remove").outer_product == math.sqrt(0.5)
 
 
-def test_rough_bounds_hold_the_others_beside_every_power_of_two():
-    """There the logarithm of a double is read off exactly, and nothing is to spare."""
-    near = [2**k + step for k in range(22, 63) for step in (-1, 0, 1)]
-    words = np.array([*near, *(~word for word in near)], dtype=np.int64)
-    scores, ruler = np.zeros(len(words), dtype=np.int64), gumbel._Ruler(1.0, 0, 0.0)
-    low, high = ruler.bounds(gumbel._Items(np.arange(len(words)), words, scores))
-    least, most = ruler.rough_bounds(words, scores)
-    assert (least <= low).all()
-    assert (high <= most).all()
-
-
 def test_second_moments_have_the_units_of_the_records():
     record_map = RecordMap(2, IntegerGrid(3.0, 10))
     found = Statistics(np.array([[50, -7], [-7, 20]]), np.int64(4), record_map)
@@ -602,24 +490,210 @@ def test_integers_beside_nulls_are_rounded_whatever_their_size(tmp_path):
     assert math.isnan(block[1, 0])
 
 
-def test_compact_rows_of_a_device_are_summed_on_the_processor_too():
-    torch = pytest.importorskip("torch")
-    X = np.random.default_rng(2).standard_normal((30, 3))
-    about = np.zeros(3), np.full(3, 50.0), np.ones(3)
-    compact = CompactRecords(TensorRecords(torch.from_numpy(X)), *about)
-    grid = FeatureGrid(np.ones(3), 8.0, 64)
-    expected = bounded_sums(CompactRecords(ArrayRecords(X), *about), grid, 10**6)
-    for records in (compact, on_processor(compact)):
-        assert bounded_sums(records, grid, 10**6).tolist() == expected.tolist()
+# Margins, ends of arrays and refusals that the last fresh sample of planted faults reached.
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_the_longest_record_is_known_wherever_it_ends(end):
-    """Else one that is too long to be held would be taken."""
-    classes = np.zeros(256, dtype=np.uint8)
-    classes[[ord(","), ord('"'), 13, 10]] = range(1, 5)
-    place = np.zeros(4, dtype=np.int64)
-    text = b"a,b" + end + b"ccccc,dd" + end + b"e" + end + b"ff"
-    _scan(np.frombuffer(text, dtype=np.uint8), classes, 9, place)
-    assert place[1] == 3
-    assert place[2:].tolist() == [8 + len(end), 2]
+# Accounts
+
+
+def test_gaussians_that_bound_the_time_of_all_steps_are_rounded_up():
+    curve, lates = EmbeddedCurve(Parts(gaussian=0.3, bounded_range=((0.1, 5),))), [1e-9, 1e-7, 1e-5]
+    for mu, root in zip(curve._mus(lates), curve.roots_exceeded_with(lates), strict=True):
+        assert mu >= math.hypot(0.3, root) * (1 + 0.9 * CLOCK_ROUNDING)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.4, 2.0])
+def test_a_ledger_that_has_spent_all_but_a_rounding_is_full(mu):
+    parts, delta, orders = Parts(discrete_gaussian=mu), 1e-5, filters._ORDERS
+    nothing, spent = (renyi_epsilon(p, orders, filters.RENYI * delta) for p in (Parts(), parts))
+    total = 1.0
+    for _ in range(100):  # what is spent at the order of this total
+        total = float(spent[np.argmax((total - nothing) / orders)]) * (1 + 0.5 * ROUNDING)
+    assert total == spent[np.argmax((total - nothing) / orders)] * (1 + 0.5 * ROUNDING)
+    assert filters._renyi(parts, total, delta).epsilon > total
+    room = total * (1 + ROUNDING)
+    assert filters._renyi(parts, room, delta).epsilon <= room
+
+
+# Sums and selections
+
+
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("wrong", [-2, gumbel.LARGEST_SCORE + 1])
+def test_scores_out_of_range_are_refused_in_every_part(place, wrong, monkeypatch):
+    monkeypatch.setattr(gumbel, "even_parts", lambda *_: [(0, 2), (2, 4), (4, 6)])
+    scores = np.arange(6)
+    gumbel._check_scores(scores)
+    scores[place] = wrong
+    with pytest.raises(ParameterError, match="scores must be integers from 0"):
+        gumbel._check_scores(scores)
+
+
+@pytest.mark.parametrize("half_width", [4095, 4096, 5700])
+def test_products_at_the_limit_of_four_bytes_are_added_up(half_width):
+    """All records at the limit, on the same side: sums of 128 products are 2**31 and more."""
+    n = 300
+    records = ArrayRecords(np.full((n, 2), float(half_width)))
+    grid = FeatureGrid(np.ones(2), half_width, half_width)
+    pair = np.array([0]), np.array([1])
+    found = ProductMap(grid, *pair, 1, 1, 0, 2**30, 1, 1, 1)
+    assert found.norm_histogram(records).sum() == n
+    assert found.sum(records)[:3].tolist() == [n * half_width**2] * 3
+
+
+def test_runs_of_pairs_end_with_the_list():
+    """A pair in memory after the list that would go on with it is no pair."""
+    lanes = np.random.default_rng(0).integers(-9, 10, (40, 16)).astype(np.int16)
+    left, right = np.zeros(30, dtype=np.int64), np.arange(1, 31)
+    for stop in (3, 12, 20):
+        squares = np.zeros(16)
+        products._fill_squares(lanes, left[:stop], right[:stop], squares)
+        y = lanes.astype(np.int64)
+        assert squares.tolist() == ((y[0] * y[1 : stop + 1]) ** 2).sum(axis=0).tolist()
+
+
+# Every step charges what its noise is worth: what a record moves, over the deviation drawn.
+
+
+N, D, TINY = 3_000, 4, 2.0**-45
+
+
+@pytest.mark.parametrize("noise", [-(10**9), -3, 0, 7, 10**30])
+def test_counts_are_released_with_their_noise(monkeypatch, noise):
+    monkeypatch.setattr(session, "discrete_laplace", lambda _, scale, size: [noise] * size)
+    step = Counting(1.0, Neighbours(REPLACE))
+    access = session_of(np.zeros((900, 1)), step.budget())
+    assert step.number(access, step.neighbours).released == min(
+        max(900 + noise, 1), LARGEST_CALIBRATED_N
+    )
+    seen = []
+    monkeypatch.setattr(counting, "most_rows", lambda counts, _: seen.append(counts))
+    sizes = np.array([1, 1, 1, 2, 3, 4, 7, 8, 2**19, 2**20, 2**21 - 1, 2**21, 2**40])
+    budget = Budget(0.1, 0.0, fixed=[Pure(0.1)], mu=0.0)
+    units = SimpleNamespace(sizes=sizes)
+    counting.release_most_rows(session_of(np.zeros((1, 1)), budget, units=units), 0.1)
+    counts = {0: 3, 1: 2, 2: 2, 3: 1, 19: 1, 20: 4}  # units of 2^20 records and more are one bin
+    assert seen[0].tolist() == [counts.get(octave, 0) + float(noise) for octave in range(21)]
+
+
+# Shares of a budget, from the formulas of their pages.
+
+
+@pytest.mark.parametrize("total", [0.7, 2.5])
+@pytest.mark.parametrize("located", [False, True])
+def test_the_most_that_a_preparation_takes(total, located):
+    """The root of the sum of squares of its steps, rounded up by 2^-40 (preparation, step 7)."""
+    looks = 0.0 if located else LocationParameters(1000, D, total).largest_mu
+    assert located or looks == pytest.approx(math.sqrt(0.35) * total, rel=1e-15, abs=0)
+    share = preparation.centre_share(1000, D, total) + preparation.norm_share(1000, D, total)
+    share += 0.01 + 0.03
+    exact = Fraction(looks) ** 2 + Fraction(share) * Fraction(total) ** 2
+    most = Fraction(Preparation(1000, D, total, located=located).cost().most) ** 2
+    assert exact * (1 + Fraction(1, 2**40)) < most < exact * (1 + Fraction(1, 2**38))
+
+
+def test_all_looks_together_take_no_more_than_their_share():
+    looks, spent = LocationParameters(10**6, 20, 0.8), (0.3, 0.3, 0.2)
+    left = looks.look_mu(3, LookUnits(cells=4 * 10**6), spent)
+    most = Fraction(looks.largest_mu) ** 2 - sum(Fraction(mu) ** 2 for mu in spent)
+    assert most * (1 - Fraction(1, 2**50)) < Fraction(left) ** 2 <= most
+    assert looks.look_mu(4, LookUnits(cells=1), (*spent, left, 1e-3)) is None
+
+
+# What a composition costs, against arithmetic of more digits.
+
+
+def test_orders_are_read_with_all_their_digits():
+    order = 1 + np.geomspace(1e-7, 1e12, 60)
+    order = np.array([*order, 2.0, math.nextafter(2.0, 1), math.nextafter(2.0, 3)])
+    with mp.workdps(60):
+        exact = [(mp.mpf(a) - 1) * mp.log1p(-1 / mp.mpf(a)) - mp.log(mp.mpf(a)) for a in order]
+    assert _log_prefactor(order) == pytest.approx([float(e) for e in exact], rel=1e-14, abs=0)
+
+
+def test_logarithms_of_hyperbolic_functions_have_all_their_digits():
+    """On both sides of 1, where another formula takes over."""
+    x = np.array([*np.geomspace(1e-8, 700.0, 30), *np.linspace(0.85, 1.15, 31)])
+    with mp.workdps(60):
+        cosh = [float(mp.log(mp.cosh(mp.mpf(each)))) for each in x]
+        sinhc = [float(mp.log(mp.sinh(mp.mpf(each)) / mp.mpf(each))) for each in x]
+    assert _log_cosh(x) == pytest.approx(cosh, rel=4e-15, abs=0)
+    assert _log_sinhc(x) == pytest.approx(sinhc, rel=4e-15, abs=0)
+
+
+@pytest.mark.parametrize("cost", [1e-5, 1e-3, 0.3, 5.0, 300.0])
+def test_divergences_are_no_more_than_simple_bounds(cost):
+    """Where the closed form cancels and has a wide margin, these are nearer."""
+    order = 1 + np.geomspace(1e-13, 1e6, 40)
+    above = 1 + 4 * np.finfo(float).eps
+    assert (pure_divergence(cost, order) <= np.minimum(cost, order * cost**2 / 2) * above).all()
+    most = np.minimum(cost, order * cost**2 / 8) * above
+    assert (bounded_range_divergence(cost, order) <= most).all()
+
+
+def test_a_promise_whose_replacement_has_a_delta_of_one_is_refused():
+    """That of one unit added or removed, at a delta where twice of it is exactly 1."""
+    epsilon = 0.5
+    factor = (1 + largest_factor(epsilon)) * (1 + 2.0**-50)
+    deltas = [1 / factor * (1 + step * 2.0**-52) for step in range(-8, 9)]
+    with pytest.raises(PrivacyConditionError, match="delta must be so small"):
+        _twice(Approximate(epsilon, next(each for each in deltas if _doubled(each, epsilon) == 1)))
+
+
+def _doubled(delta, epsilon):
+    return (1 + largest_factor(epsilon)) * delta * (1 + 2.0**-50)
+
+
+# Limits of events and of the clock, at the limit itself.
+
+
+def test_steps_on_the_clock_may_be_as_wide_as_the_widest_angle():
+    budget = full_budget(1.0, 1e-6, selects=True)
+    budget.rate = 2.0  # the angle is the range then
+    assert budget.step_time(1.5) == pytest.approx(-math.log(math.cos(1.5)) / 2)
+    assert math.isinf(budget.step_time(math.nextafter(1.5, 2)))
+
+
+def test_the_theorem_of_one_shot_selections_holds_at_its_largest_epsilon():
+    spread = math.sqrt(3 * math.log(50 / 1e-3))
+    near = 0.2 / (8 * spread)
+    found = [
+        OneShotLaplace(near * (1 + step * 2.0**-52), 1.0, 3, 50, 1e-3).certified_epsilon
+        for step in range(-8, 9)
+    ]
+    assert max(each for each in found if each) == 0.2
+    assert found[-1] is None
+
+
+def test_numbers_of_events_are_plain():
+    events = [Gaussian(np.float64(0.5)), BoundedRange(np.float32(0.5), np.int64(3))]
+    events += [
+        Approximate(np.float64(0.5), np.float64(1e-6)),
+        Clocked(np.int64(2), np.float64(0.1)),
+    ]
+    for event in events:
+        assert {type(value) for value in vars(event).values()} <= {float, int}, event
+        assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+@pytest.mark.parametrize("mu", [0.03, 0.2, 1.5])
+def test_what_divergences_refuse_is_beyond_the_budget_by_more_than_sums_may_be(mu):
+    """By 2^-40, where plain sums may pass it by 2^-50."""
+    parts, delta = Parts(discrete_gaussian=mu), 1e-6
+    least = _renyi(parts, 1.0, delta).epsilon
+    for below in (2.0**-44, 2.0**-46):
+        budget = least * (1 - below)
+        found = _renyi(parts, budget, delta).epsilon / budget - 1
+        assert found == pytest.approx(2.0**-40, rel=2.0**-5, abs=0)
+    assert _renyi(parts, least * (1 + 2.0**-40), delta).epsilon == pytest.approx(least, rel=1e-11)
+
+
+# What a ledger reads.
+
+
+@pytest.mark.parametrize("events", [(Pure(0.25),), (Pure(0.25), Pure(0.5))])
+def test_a_release_that_is_pure_throughout_is_charged_as_promised(events):
+    promised = Budget(1.0, 0.0, fixed=events, mu=0.0).certificate
+    assert as_charge(promised) == Charge((Pure(1.0),), Pure(1.0))
+    noisy = Budget(1.0, 1e-6, fixed=events[:1], mu=0.1).certificate
+    assert as_charge(noisy) == Charge(noisy.events, Approximate(1.0, 1e-6))

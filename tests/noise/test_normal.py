@@ -206,38 +206,9 @@ def test_both_paths_give_the_very_same_draws(sigma, widening, monkeypatch):
     assert module._REJECTED in calls
 
 
-def near_ties(sigma, generator):
-    """Trials with each of the three comparisons near a tie, at distances of all magnitudes."""
-
-    def moved(bits):
-        step = int(generator.integers(1, 2 ** int(generator.integers(1, 24))))
-        return min(max(bits + int(generator.choice([-step, 0, step])), 0), 2**63 - 1)
-
-    for _ in range(400):
-        level, offset, coin = (int(bits) for bits in generator.integers(2**63 - 1, size=3))
-        yield moved(int(generator.choice(module.LEVELS))), offset, coin
-        k = int(np.searchsorted(module.LEVELS, level))
-        yield level, offset, moved(int(module._scaled_survival(k, offset, 63)))
-        half = (2 * int(generator.integers(sigma)) + 1) * 2**62
-        yield level, moved(half // sigma), coin // 4
-
-
 class NoBits:
     def integers(self, *_, **__):
         raise AssertionError("more bits were drawn although the quick path was certain")
-
-
-@pytest.mark.parametrize("sigma", [1, 2, 3, 1_000, 999_999_999_999, 2**40])
-def test_near_a_tie_the_quick_path_is_right_or_undecided(sigma):
-    undecided = 0
-    for trial in near_ties(sigma, np.random.default_rng(13)):
-        quick = module._quick_trial(*trial, sigma, 0)
-        if quick == module._UNDECIDED:
-            undecided += 1
-            continue
-        uniforms = (LazyUniform(NoBits(), bits, 63) for bits in trial)
-        assert module._exact_trial(sigma, *uniforms) == quick
-    assert 200 < undecided < 1_100
 
 
 class Script:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov._validation import shown
-from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import PublicInputs
 from hushcov.paper.parameters import gate_correction, theorem_parameters
 
@@ -132,14 +132,3 @@ def test_out_of_range_and_missing_inputs_are_refused(name, values, constraint):
         assert value is None or f"got {shown(value)}:" in text
         assert text.rstrip().endswith(".")
         assert isinstance(info.value, ValueError)
-
-
-def test_the_refusal_names_the_smallest_n():
-    parameters = parameters_for(**{**VALID, "n_records": 1000})
-    with pytest.raises(PrivacyConditionError, match="Nothing was released") as info:
-        parameters.require_private()
-    named = parameters.smallest_private_n
-    assert info.value.smallest_private_n == named
-    assert f"at least {named:,}" in str(info.value)
-    assert "got 1,000" in str(info.value)
-    parameters_for(**{**VALID, "n_records": named}).require_private()

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from exact_sums import norm_histogram
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.sums.counts import (
     LARGEST_EXPONENT,
     N_BINS,
@@ -40,44 +34,6 @@ def grid_for(d, radius=4.0, half_width=1000):
     return FeatureGrid(np.linspace(0.5, 2.0, d), radius, half_width)
 
 
-# Counts of records of d features, and of how many rows one record is counted in.
-COUNTS = {
-    "octaves": lambda r, d: log2_histogram(r),
-    "signed octaves": lambda r, d: signed_octaves(
-        r, np.full(d, 0.5), np.full(d, 0.25), np.arange(d)
-    ),
-    "cells": lambda r, d: cell_counts(
-        r, np.arange(d), np.zeros(d), np.full(d, 0.5), np.full(d, -10), 20
-    ),
-    "norms": lambda r, d: norm_histogram(r, grid_for(d), (0, 10**3, 10**6))[None],
-}
-
-
-@pytest.mark.parametrize("name", COUNTS)
-@settings(max_examples=100, deadline=None)
-@given(data=st.data(), X=tables, missing=st.booleans())
-def test_replacing_a_record_moves_each_row_by_one_count(name, data, X, missing):
-    d, count = X.shape[1], COUNTS[name]
-    neighbour = X.copy()
-    row = data.draw(st.integers(0, len(X) - 1))
-    neighbour[row] = data.draw(hnp.arrays(np.float64, d, elements=numbers))
-    if missing and name in ("signed octaves", "cells"):  # others count incomplete ones as zeros
-        neighbour[row, 0] = np.nan
-    before, after = (
-        count(CompleteRecords(open_records(table).with_gaps()), d) for table in (X, neighbour)
-    )
-    assert (np.abs(after - before).sum(axis=1) <= 2).all()
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_the_sensitivity_is_attained(name):
-    rows = np.ones((3, 4))
-    neighbour = rows.copy()
-    neighbour[1] = -5.0
-    change = COUNTS[name](ArrayRecords(neighbour), 4) - COUNTS[name](ArrayRecords(rows), 4)
-    assert np.sum(change**2) == 2 * len(change)
-
-
 # Octaves.
 
 
@@ -86,16 +42,6 @@ def bins_of(values):
     counts = log2_histogram(ArrayRecords(np.array([values], dtype=np.float64)))
     assert (counts.sum(axis=1) == 1).all()
     return counts.argmax(axis=1).tolist()
-
-
-@given(X=tables)
-def test_octaves_equal_fractions(X):
-    edges = [Fraction(2) ** e for e in range(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1)]
-    expected = np.zeros((X.shape[1], N_BINS), dtype=np.int64)
-    for record in X.tolist():
-        for i, x in enumerate(record):
-            expected[i, sum(abs(Fraction(x)) >= edge for edge in edges)] += 1
-    np.testing.assert_array_equal(log2_histogram(ArrayRecords(X)), expected)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -114,42 +60,12 @@ def test_octaves_at_and_beside_every_edge(sign):
 NOTHING_BIN = 256
 
 
-def signed_bin(y, nothing):
-    """The bin of a difference, by comparisons of fractions."""
-    if abs(y) <= nothing or abs(y) < 2.0**-64:
-        return NOTHING_BIN
-    if math.isinf(y):
-        k = 63
-    else:
-        k = sum(abs(Fraction(y)) >= Fraction(2) ** e for e in range(-63, 64)) - 64
-    return k + 64 + (128 if y > 0 else 0)
-
-
 def signed_bins_of(values, centre=0.0, nothing=0.0):
     m = len(values)
     records = ArrayRecords(np.array([values], dtype=np.float64))
     found = signed_octaves(records, np.full(m, centre), np.full(m, nothing), np.arange(m))
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1).tolist()
-
-
-@settings(deadline=None)  # the first call compiles
-@given(data=st.data(), X=tables)
-def test_signed_octaves_equal_fractions(data, X):
-    columns = data.draw(st.lists(st.integers(0, X.shape[1] - 1), max_size=5))
-    m = len(columns)
-    centre = data.draw(hnp.arrays(np.float64, m, elements=numbers))
-    reaches = st.sampled_from([0.0, 1.0, np.inf]) | st.floats(0, 1e9)
-    nothing = data.draw(hnp.arrays(np.float64, m, elements=reaches))
-    expected = np.zeros((m, 257), dtype=np.int64)
-    for row in X.tolist():
-        for i, column in enumerate(columns):
-            expected[i, signed_bin(row[column] - float(centre[i]), nothing[i])] += 1
-    index = np.array(columns, dtype=np.int64)
-    for records in (ArrayRecords(X), open_records(torch.from_numpy(X), block_rows=2)):
-        found = signed_octaves(records, centre, nothing, index)
-        assert found.dtype == np.int64
-        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("side", [0, 128])
@@ -181,33 +97,6 @@ widths = st.sampled_from([5e-324, 0.25, 1.0, 2.0**-20, LARGEST]) | st.floats(1e-
 firsts = st.integers(-9, 9) | st.sampled_from([2**40, -(2**40), 2**52, -(2**52)])
 
 
-def literal_cells(X, columns, starts, widths, firsts, n_cells):
-    """The formula, by NumPy; of cells far outside it needs not tell which."""
-    expected = np.zeros((len(columns), n_cells), dtype=np.int64)
-    for i, column in enumerate(columns):
-        with np.errstate(over="ignore"):
-            cells = np.floor((X[:, column] - starts[i]) / widths[i])
-        for cell in [int(cell) - int(firsts[i]) for cell in cells if np.isfinite(cell)]:
-            if 0 <= cell < n_cells:
-                expected[i, cell] += 1
-    return expected
-
-
-@settings(deadline=None, max_examples=200)  # the first call compiles
-@given(data=st.data(), X=tables, n_cells=st.integers(1, 12))
-def test_cells_equal_the_formula(data, X, n_cells):
-    drawn = data.draw(st.lists(st.integers(0, X.shape[1] - 1), max_size=5))
-    columns = np.array(drawn, dtype=np.int64)
-    kinds = ((np.float64, numbers), (np.float64, widths), (np.int64, firsts))
-    grid = [data.draw(hnp.arrays(dtype, len(columns), elements=each)) for dtype, each in kinds]
-    expected = literal_cells(X, columns, *grid, n_cells)
-    for records in (ArrayRecords(X), open_records(torch.from_numpy(X), block_rows=2)):
-        found = cell_counts(records, columns, *grid, n_cells)
-        assert found.dtype == np.int64
-        assert found.shape == expected.shape
-        np.testing.assert_array_equal(found, expected)
-
-
 def cells_of(values, start, width, first, n_cells):
     """The cell of each value, None for one that counts nowhere."""
     m = len(values)
@@ -237,22 +126,6 @@ def test_cells_at_edges_zeros_far_away_and_where_differences_overflow():
 
 def norms_of(X, grid, edges):
     return norm_histogram(open_records(X), grid, edges).tolist()
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    X=tables,
-    edges=st.lists(st.integers(0, 10**9), max_size=6, unique=True).map(lambda e: tuple(sorted(e))),
-    half_width=st.integers(1, 2**20),
-)
-def test_norms_equal_python_integers(X, edges, half_width):
-    grid = grid_for(X.shape[1], half_width=half_width)
-    expected = [0] * (len(edges) + 1)
-    for record in X.tolist():
-        scaled = [float(x) * float(m) for x, m in zip(record, grid.multipliers, strict=True)]
-        square = sum(round(min(max(x, -half_width), half_width)) ** 2 for x in scaled)
-        expected[sum(edge < square for edge in edges)] += 1
-    assert norms_of(X, grid, edges) == expected
 
 
 def test_norms_at_edges_and_up_to_the_largest_squares():
@@ -302,8 +175,3 @@ def test_bad_arguments_are_refused(name, values):
             if name in arguments:
                 with pytest.raises(ParameterError, match=f"{name} must"):
                     count(records, **arguments | {name: value})
-
-
-def test_norms_that_are_not_exact_are_refused():
-    with pytest.raises(CapacityError, match="half_width"):
-        norms_of(np.ones((1, 2**13)), FeatureGrid(np.ones(2**13), 1.0, 2**20), (1,))

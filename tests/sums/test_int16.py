@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from hushcov.engines import int16
-from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.sums import gram
 from hushcov.kernel.sums import rows as row_sums
@@ -58,27 +57,6 @@ def product(words, ends, d, add=int16.add_products):
 
 def plain(z):
     return z.astype(np.int64).T @ z.astype(np.int64)
-
-
-KINDS = ["largest", "signs", "one column", "zero columns", "zero", "small", "ordinary"]
-SHAPES = [(1, 1), (2, 7), (255, 33), (256, 32), (513, 65), (90, 200)]
-
-
-@needs_vectors
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "d"), SHAPES)
-def test_products_are_those_of_int64_and_no_sum_of_a_chunk_overflows(kind, n, d):
-    z = hostile(kind, n, d)
-    words, ends = packed(z)
-    np.testing.assert_array_equal(product(words, ends, d), plain(z))
-    for strip, own in enumerate(ends):
-        part = z[strip * int16.STRIP :][: int16.STRIP].astype(np.int64)
-        stops = 2 * own[own > 0]
-        assert stops[-1] == len(part) + len(part) % 2
-        for rows in np.split(part, stops[:-1]):
-            assert len(rows)
-            assert (rows**2).sum(axis=0).max() < 2**31
-        np.testing.assert_array_equal(int16.unpacked(words[strip], d)[: len(part)], part)
 
 
 @needs_vectors
@@ -134,15 +112,6 @@ def test_matrices_are_those_in_doubles(name, block_rows, monkeypatch):
     np.testing.assert_array_equal(found, SUMS[name](records))
     np.testing.assert_array_equal(found, found.T)
     assert found.flags.c_contiguous
-
-
-@needs_vectors
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused(value):
-    X = np.zeros((600, 40))
-    X[599, 39] = value
-    with pytest.raises(DataError, match="must be finite"):
-        row_bounded_gram(ArrayRecords(X), GRID, 60_000)
 
 
 @needs_vectors

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import json
 import os
 import stat
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hushcov import _sums_file as saved
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -134,19 +137,6 @@ def test_only_statistics_are_added(other):
     with pytest.raises(DataError, match="others must") as info:
         statistics().merge(other)
     assert str(SECRET)[:4] not in str(info.value)
-
-
-def test_no_sum_leaves_the_integers():
-    """At the limit the largest sums are still exact; one record more is refused."""
-    record_map = RecordMap(1, IntegerGrid(1.0, 2**14))
-    half = 2**33  # records, half of what there is room for: 2**34 * 2**28 = 2**62
-    largest = np.full((1, 1), half * 2**28)
-    full = statistics(record_map, half, largest).merge(statistics(record_map, half, largest))
-    assert int(full.gram[0, 0]) == 2**62
-    with pytest.raises(CapacityError, match=r"at most 2\*\*62"):
-        full.merge(statistics(record_map, 1, np.zeros((1, 1), np.int64)))
-    with pytest.raises(CapacityError, match=r"at most 2\*\*62"):
-        statistics(record_map, 2**34 + 1, np.zeros((1, 1), np.int64))
 
 
 @pytest.mark.parametrize("parts", [None, set(), frozenset(), "abc", ["a"]])
@@ -382,3 +372,102 @@ def test_sums_that_cannot_be_are_refused_with_the_right_checksum_too(tmp_path, c
     # As it is, with a checksum computed here, it is accepted: the refusals above are not of that.
     (tmp_path / "same").write_bytes(sealed(about, rest))
     assert Statistics.load(tmp_path / "same").n_records == 1000
+
+
+# Saved statistics: what planted faults change.
+
+
+# Statistics: what can be sums of records, and what is on the disk.
+
+PLAIN = RecordMap(2, IntegerGrid(4.0, 5))
+BOUNDED = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=3)
+LOOSE = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=9)
+SUMS = Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED)
+
+
+@pytest.mark.parametrize(("record_map", "most"), [(PLAIN, 25), (BOUNDED, 9), (LOOSE, 25)])
+def test_sums_have_the_size_of_so_many_records_at_most(record_map, most):
+    for n in (1, 4):
+        top = n * most
+        for entry in (top, -top, 0):
+            gram = np.array([[top, entry], [entry, 0]])
+            assert Statistics(gram, n, record_map).gram.tolist() == gram.tolist()
+        more = top + 1
+        same = ((more, 0, 0), (0, more, 0), (0, -more, 0), (0, 0, -1), (-1, 0, 5))
+        for a, b, c, d in (*((a, b, b, c) for a, b, c in same), (1, 1, 0, 1)):
+            with pytest.raises(DataError, match="gram must"):
+                Statistics(np.array([[a, b], [c, d]]), n, record_map)
+
+
+def test_sums_fit_into_integers_and_no_more():
+    wide, gram = RecordMap(1, IntegerGrid(4.0, 2**14)), np.zeros((1, 1), dtype=np.int64)
+    wide.check_room(2**34)
+    half = Statistics(gram, 2**33, wide)
+    assert half.merge(Statistics(gram, 2**33, wide)).n_records == 2**34
+    assert half.entry_sensitivity == 2 * 2**28
+    with pytest.raises(CapacityError):
+        half.merge(Statistics(gram, 2**33 + 1, wide))
+    full = [Statistics(gram + 2**61, 2**33, wide) for _ in range(5)]  # together beyond 2**63
+    with pytest.raises(CapacityError):
+        full[0].merge(*full[1:])
+    for refused in (wide.check_room, lambda n: Statistics(gram, n, wide)):
+        with pytest.raises(CapacityError):
+            refused(2**34 + 1)
+
+
+def test_sums_are_nobodys_to_change(tmp_path):
+    gram = np.eye(2, dtype=np.int64)
+    view = gram.view()
+    view.setflags(write=False)
+    found = [Statistics(each, 3, PLAIN) for each in (gram, view)]
+    found += [found[0].merge(found[1]), Statistics.load(found[0].save(tmp_path / "a"))]
+    gram[0, 0] = 7
+    assert [each.gram[0, 0] for each in found] == [1, 1, 2, 1]
+    assert not any(each.gram.flags.writeable for each in found)
+
+
+def test_integers_of_numpy_are_taken_and_written(tmp_path):
+    grid, two = FeatureGrid(np.ones(2), 4.0, 5), np.int64(2)
+    found = Statistics(np.eye(2, dtype=np.int64), two, RecordMap(two, grid, two))
+    same = Statistics.load(found.save(tmp_path / "a")).record_map
+    assert same.to_dict() == RecordMap(2, grid, 2).to_dict()
+    assert RecordMap(2, grid, 1).norm_bound == 1
+    one = Statistics(np.ones((1, 1), dtype=np.int64), 1, RecordMap(1, PLAIN.grid))
+    assert Statistics.load(one.save(tmp_path / "b")).gram.tolist() == [[1]]
+
+
+def test_a_file_that_becomes_shorter_or_has_no_lines_is_not_read_on(tmp_path):
+    content = SUMS.save(tmp_path / "a").read_bytes()
+
+    class Limited(io.BytesIO):
+        def readline(self, size=-1):
+            assert 0 < size <= 2**28
+            return super().readline(size)
+
+    assert saved._read(Limited(content), len(content))[0]["n_records"] == 3
+    for length in range(len(content)):
+        with pytest.raises(saved.InvalidError):
+            saved._read(Limited(content[:length]), len(content))
+
+
+def test_a_file_is_whole_before_it_has_its_name(tmp_path, monkeypatch):
+    seen, sync = [], os.fsync
+
+    def looked(descriptor):
+        if os.path.isfile(f"/proc/self/fd/{descriptor}"):
+            seen.append((os.fstat(descriptor).st_size, os.path.lexists(tmp_path / "a")))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", looked)
+    content = SUMS.save(tmp_path / "a").read_bytes()
+    assert seen == [(len(content), False)]
+    assert content[-32:] == hashlib.sha256(content[:-32]).digest()
+    first, about, rest = content[:-32].split(b"\n", 2)
+    assert (first, json.loads(about)["norm_bound"]) == (b"hushcov statistics 1", 3)
+    assert np.frombuffer(rest, "<i8").tolist() == [1, 0, 1]
+
+
+def test_statistics_larger_than_memory_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "_read", Mock(side_effect=MemoryError))
+    with pytest.raises(CapacityError, match="larger than memory"):
+        Statistics.load(SUMS.save(tmp_path / "a"))

@@ -25,7 +25,7 @@ from exact_sums import bounded_sums, sign_gram
 from hushcov import GaussianCovariance
 from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.base import CentredRecords, CompleteRecords, CountedRecords
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram
@@ -94,22 +94,6 @@ def test_arrays_in_chunks_equal_memory(sizes):
     records = open_records(cut(X, sizes))
     assert isinstance(records, DaskRecords)
     assert (records.n_records, records.n_features) == X.shape
-    check_equal(records, X)
-
-
-def test_chunks_of_unknown_size():
-    known = cut(X, (30, 30, 41))
-    unknown = known[known[:, 0] > -10]
-    check_equal(DaskRecords(unknown), X)
-    # Counting its rows does not change the array that was passed.
-    assert np.isnan(unknown.shape[0])
-    assert np.isnan(unknown.chunks[0]).all()
-
-
-def test_dataframes_bring_their_names():
-    frame = pd.DataFrame(X, columns=["a", "b", "c", 4])
-    records = open_records(dd.from_pandas(frame, npartitions=5))
-    assert records.feature_names == ("a", "b", "c", "4")
     check_equal(records, X)
 
 
@@ -275,18 +259,6 @@ def test_copies_are_kept_where_files_are_read_up_to_a_bound(tmp_path, cut_files,
     kept = [each for each in keepers if each is not None]
     assert len(kept) == {0: 0, 200: 3, 2**28: 15}[room]  # 54 bytes a piece, on average
     assert all(each._copy.rows is not None for each in kept)
-
-
-def test_what_workers_keep_follows_the_released_number_of_records(tmp_path, monkeypatch):
-    """A record more than fits is not read again: that would tell how many there are."""
-    monkeypatch.setattr(cluster, "_MOST_KEPT", 2 * 100 * X.shape[1])
-    for n_rows in (100, 101):
-        write_in_batches(tmp_path / f"{n_rows}.parquet", X[:n_rows], n_rows)
-        found = DaskRecords(FileRecords(tmp_path / f"{n_rows}.parquet"))
-        for released, kept in ((100, True), (101, False)):
-            records = compact_of(CountedRecords(found, released), [])
-            sign_gram(records)
-            assert records.held.complete == kept
 
 
 def test_a_copy_that_is_sent_elsewhere_takes_no_row_along(tmp_path):

@@ -30,6 +30,7 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of
 from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.paper.plan import ScaledRecords
 from hushcov.tables import cluster, text
@@ -37,7 +38,6 @@ from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import split_columns, units_of, weighted
-from hushcov_lab.peers import coinpress
 
 BLOCK = 3
 N = 11
@@ -406,9 +406,7 @@ VIEWS = {
     "compact": lambda r, _: CompactRecords(r, *PUBLIC, SCALE),
     "compact on a device": lambda r, _: CompactRecords(DeviceRecords(r, "cpu"), *PUBLIC, SCALE),
     "coded": lambda r, _: CodedRecords(r, (0, 0, 0, 2), ("a", "b", "c", "d=1", "d=2")),
-    "multiplied": lambda r, _: coinpress.TransformedRecords(
-        r, UNIT_GRID, np.eye(4) + np.eye(4, k=1)
-    ),
+    "multiplied": lambda r, _: MultipliedRecords(r, UNIT_GRID, np.eye(4) + np.eye(4, k=1)),
     "one row of a unit": of_units(lambda units, r: units.bounded(r, 1)),
     "two rows of a unit": of_units(lambda units, r: units.bounded(r, 2)),
     "units on a device": of_units(lambda units, r: units.bounded(DeviceRecords(r, "cpu"), 2)),

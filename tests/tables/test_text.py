@@ -31,7 +31,6 @@ from table_helpers import refused, rows_of
 
 NAN, SECRET = np.nan, "987654.125"
 SIZES = (3, 64, 100, 257, 1000, 2**20)
-NOTE = '"' + "she said no, twice\r\n,\n\n" * 200 + '"'
 ROWS = "1,2,3\n4,5,6\n"
 refusal = partial(refused, secrets=("987", "secret"))
 
@@ -120,14 +119,6 @@ def test_as_many_names_as_columns(text, names, header):
 )
 def test_bad_options(text, options, words):
     assert words in refusal(lambda: open_records(text("a,b\n1,2\n"), **options), ParameterError)
-
-
-@pytest.mark.parametrize("options", [{"names": ["a"]}, {"header": False}, {"delimiter": ","}])
-def test_options_of_text_are_refused_for_other_files(tmp_path, options):
-    path = tmp_path / "x.parquet"
-    pd.DataFrame({"a": [1.0]}).to_parquet(path)
-    message = refusal(lambda: open_records(path, **options), ParameterError)
-    assert "header, names and delimiter" in message
 
 
 WRITERS = {

@@ -235,17 +235,3 @@ def test_weights_far_above_the_largest_count_as_it():
     """Without a warning, too: it would tell of a record."""
     records = weighted(ArrayRecords([[1.0], [2.0]]), [1e300, 0.0], 1e-300)
     assert rows_of(records).tolist() == [[1.0]] * WEIGHT_LEVELS
-
-
-@pytest.mark.parametrize("block_rows", [1, 3, 100])
-def test_rows_are_repeated_by_their_weight_and_never_more_often_than_the_largest(block_rows):
-    X = np.arange(8.0).reshape(4, 2)
-    found = rows_of(weighted(ArrayRecords(X, block_rows=block_rows), [0.0, 1.0, 0.5, 9.0], 2.0))
-    times = [0, WEIGHT_LEVELS // 2, WEIGHT_LEVELS // 4, WEIGHT_LEVELS]
-    assert np.array_equal(found, np.repeat(X, times, axis=0))
-
-
-@pytest.mark.parametrize("weights", [[1, -1], [1, np.nan], [1, np.inf], [1]])
-def test_weights_that_mean_nothing_are_refused(weights):
-    with pytest.raises(DataError, match="sample_weight"):
-        weighted(ArrayRecords(np.ones((2, 1))), weights, 1.0)

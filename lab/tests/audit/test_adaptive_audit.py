@@ -19,7 +19,7 @@ from hushcov_lab.audit.attack import promised
 from hushcov_lab.audit.run import attacks_on, run_attack
 from statistics_helpers import FALSE_ALARM, short_and_long
 
-# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+# Audits need many runs; one pair of neighbours finds a fault of each kind in lab/tests/replay.
 pytestmark = pytest.mark.slow
 
 

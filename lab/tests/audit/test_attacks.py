@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from coinpress_steps import exact_gram_of
 from exact_sums import sign_gram
 from hushcov.exceptions import ParameterError
 from hushcov.fit.screened import mechanism as screened
@@ -31,7 +32,6 @@ from hushcov_lab.audit.run import (
     mu_lower,
     rate_upper,
 )
-from hushcov_lab.peers.coinpress import transformed_gram
 from hushcov_lab.peers.row_top_k import value_sigma
 from statistics_helpers import FALSE_ALARM
 
@@ -85,7 +85,7 @@ def test_worst_pairs_of_coinpress_attain_the_sensitivity_of_every_step(pair):
     p = attack.target.parameters
     matrix = np.eye(2) * p.matrix_half_width  # what equal bounds of 1 leave
     first, second = (
-        transformed_gram(ArrayRecords(rows), np.ones(2), p)(matrix)
+        exact_gram_of(ArrayRecords(rows), np.ones(2), p)(matrix)
         for rows in (attack.pair.first, attack.pair.second)
     )
     for sigma, diagonal_sigma, mu in zip(p.sigmas, p.diagonal_sigmas, p.mus, strict=True):

@@ -19,7 +19,7 @@ from hushcov_lab.audit.attack import KINDS, UNITS, Pair, removed, sign_flips
 from hushcov_lab.audit.run import attacks_on, audit, audited, run_attack
 from statistics_helpers import FALSE_ALARM
 
-# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+# Audits need many runs; one pair of neighbours finds a fault of each kind in lab/tests/replay.
 pytestmark = pytest.mark.slow
 
 KINDS_HERE = tuple(kind for kind in KINDS if kind != REPLACE)

@@ -29,7 +29,7 @@ from hushcov_lab.peers import coinpress, eigen_sampling, pace, row_top_k, separa
 from hushcov_lab.peers.coinpress import coinpress_parameters
 from statistics_helpers import FALSE_ALARM, short_and_long
 
-# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+# Audits need many runs; one pair of neighbours finds a fault of each kind in lab/tests/replay.
 pytestmark = pytest.mark.slow
 
 WITH_NOISE = (

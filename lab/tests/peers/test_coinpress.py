@@ -12,19 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coinpress_steps import exact_gram_of, noisy
 from fit.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.kernel import session
 from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import normal
+from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
-from hushcov_lab.peers import coinpress
 from hushcov_lab.peers.coinpress import (
-    TransformedRecords,
     budget_shares,
     coinpress_parameters,
     release_coinpress,
     row_norm,
     run_steps,
-    transformed_gram,
 )
 from sessions import certified
 
@@ -64,7 +65,7 @@ def test_replacing_a_record_never_exceeds_the_sensitivity(pair, bounds, seed):
     matrix = generator.integers(-most, most, (d, d), endpoint=True).astype(np.float64)
     rest = generator.standard_normal((5, d))
     first, second = (
-        transformed_gram(open_records(np.vstack([rest, record])), np.ones(d), p)(matrix)
+        exact_gram_of(open_records(np.vstack([rest, record])), np.ones(d), p)(matrix)
         for record in pair
     )
     for sigma, diagonal_sigma, mu in zip(p.sigmas, p.diagonal_sigmas, p.mus, strict=True):
@@ -111,7 +112,8 @@ def no_noise(monkeypatch):
     def nothing(generator, d, sigma, diagonal_sigma):
         return np.zeros((d, d), dtype=np.int64)
 
-    monkeypatch.setattr(coinpress, "symmetric_noise", nothing)
+    for module in (normal, session):
+        monkeypatch.setattr(module, "symmetric_noise", nothing)
 
 
 def spread(truth, repeats):
@@ -142,8 +144,8 @@ def test_later_steps_see_records_of_unit_covariance(monkeypatch):
     truth = np.diag([4.0, 1.0, 0.25, 1.0]) + 0.2
     inputs = inputs_for(n_records=80_000, n_features=4)
     p = coinpress_parameters(inputs, n_steps=4, eigenvalue_bounds=(0.1, 6.0))
-    gram_of = transformed_gram(open_records(spread(truth, 10_000)), np.ones(4), p)
-    grams = run_steps(gram_of, p, np.random.default_rng(0)).noisy_grams
+    gram_of = exact_gram_of(open_records(spread(truth, 10_000)), np.ones(4), p)
+    grams = run_steps(noisy(gram_of, p, 0), p).noisy_grams
     moments = [gram * p.step**2 / 80_000 for gram in grams]
     np.testing.assert_allclose(moments[0], truth / 6, atol=1e-3)
     # What is added to the eigenvalues before the inverse is taken keeps them below 1.
@@ -157,7 +159,7 @@ def test_matrices_keep_within_the_bounds_whatever_the_noise(bounds, epsilon):
     d = 5
     inputs = inputs_for(n_records=50, n_features=d, epsilon=epsilon)
     p = coinpress_parameters(inputs, n_steps=8, eigenvalue_bounds=bounds)
-    gram_of = transformed_gram(open_records(np.ones((50, d))), np.ones(d), p)
+    gram_of = exact_gram_of(open_records(np.ones((50, d))), np.ones(d), p)
     seen = []
 
     def watched(matrix):
@@ -165,7 +167,7 @@ def test_matrices_keep_within_the_bounds_whatever_the_noise(bounds, epsilon):
         return gram_of(matrix)
 
     for seed in range(5):
-        integers = run_steps(watched, p, np.random.default_rng(seed)).integers
+        integers = run_steps(noisy(watched, p, seed), p).integers
         assert np.abs(integers).max() < 2**48
     assert len(seen) == 40
     for matrix in seen:
@@ -181,8 +183,8 @@ def test_negative_eigenvalues_are_dropped():
     """On records of zeros the answer is noise without its negative eigenvalues."""
     inputs = inputs_for(n_records=20, n_features=3)
     p = coinpress_parameters(inputs, n_steps=1, eigenvalue_bounds=(2.0, 2.0))
-    gram_of = transformed_gram(open_records(np.zeros((20, 3))), np.ones(3), p)
-    transcript = run_steps(gram_of, p, np.random.default_rng(4))
+    gram_of = exact_gram_of(open_records(np.zeros((20, 3))), np.ones(3), p)
+    transcript = run_steps(noisy(gram_of, p, 4), p)
     values = np.linalg.eigvalsh(transcript.noisy_grams[0] * p.step**2 / 20)
     assert values[0] < 0 < values[-1]
     found = np.linalg.eigvalsh(transcript.integers * p.unit)
@@ -192,7 +194,7 @@ def test_negative_eigenvalues_are_dropped():
 # Release
 
 
-# `TransformedRecords`: integers times integers, exactly, record by record.
+# `MultipliedRecords`: integers times integers, exactly, record by record.
 
 
 ROWS = np.random.default_rng(0).standard_normal((301, 5)) * [1, 2, 3, 0.5, 1]
@@ -222,7 +224,7 @@ def in_python(rows, grid, matrix):
 @pytest.mark.parametrize("block_rows", [1, 7, 1000])
 def test_products_are_exact_integers_for_any_block_size(block_rows):
     records = ArrayRecords(ROWS, block_rows=block_rows)
-    transformed = TransformedRecords(records, GRID, MATRIX)
+    transformed = MultipliedRecords(records, GRID, MATRIX)
     assert (transformed.n_records, transformed.n_features) == (301, 5)
     found = [[int(value) for value in row] for row in rows_of(transformed)]
     assert found == in_python(ROWS, GRID, MATRIX)
@@ -231,12 +233,12 @@ def test_products_are_exact_integers_for_any_block_size(block_rows):
 def test_products_are_exact_up_to_the_largest_that_is_allowed():
     rows = np.full((3, 5), 1e9) * [[1], [-1], [1]]
     matrix = np.full((5, 2), LARGEST)
-    found = rows_of(TransformedRecords(ArrayRecords(rows), GRID, matrix))
+    found = rows_of(MultipliedRecords(ArrayRecords(rows), GRID, matrix))
     assert np.all(np.abs(found) == 5 * 2**20 * LARGEST)
     with pytest.raises(CapacityError, match=r"below 2\*\*53"):
-        TransformedRecords(ArrayRecords(rows), GRID, matrix + 1)
+        MultipliedRecords(ArrayRecords(rows), GRID, matrix + 1)
     with pytest.raises(CapacityError):
-        TransformedRecords(ArrayRecords(rows), GRID, np.full((5, 1), np.iinfo(np.int64).min))
+        MultipliedRecords(ArrayRecords(rows), GRID, np.full((5, 1), np.iinfo(np.int64).min))
 
 
 @pytest.mark.parametrize("size", [1e300, np.finfo(float).max, 5e-324])
@@ -245,7 +247,7 @@ def test_any_size_over_any_scale_is_finite(size, scale):
     """Without a warning; what is beyond the radius is clipped, and a scale of 0 makes zeros."""
     X = np.array([[size, -size], [0.0, size]])
     grid = FeatureGrid(np.full(2, scale), 6.0, 1000)
-    found = rows_of(TransformedRecords(ArrayRecords(X), grid, np.eye(2)))
+    found = rows_of(MultipliedRecords(ArrayRecords(X), grid, np.eye(2)))
     assert found.tolist() == in_python(X, grid, np.eye(2))
     assert scale > 0 or not found.any()
 
@@ -256,7 +258,7 @@ def test_values_that_are_not_finite_are_refused_also_where_the_scale_is_zero(bad
     X[5, 0] = bad
     grid = FeatureGrid(np.array([0.0, 1.0, 1.0, 1.0, 1.0]), 6.0, 1000)
     with pytest.raises(DataError, match="finite"):
-        rows_of(TransformedRecords(ArrayRecords(X), grid, np.eye(5)))
+        rows_of(MultipliedRecords(ArrayRecords(X), grid, np.eye(5)))
 
 
 @pytest.mark.parametrize(
@@ -269,9 +271,9 @@ def test_values_that_are_not_finite_are_refused_also_where_the_scale_is_zero(bad
 )
 def test_bad_matrices_are_refused(matrix, error):
     with pytest.raises(error, match="matrix"):
-        TransformedRecords(ArrayRecords(ROWS), GRID, matrix)
+        MultipliedRecords(ArrayRecords(ROWS), GRID, matrix)
 
 
 def test_a_grid_of_another_width_is_refused():
     with pytest.raises(DataError, match="5 features"):
-        TransformedRecords(ArrayRecords(ROWS[:, :4]), GRID, np.eye(4))
+        MultipliedRecords(ArrayRecords(ROWS[:, :4]), GRID, np.eye(4))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from coinpress_steps import noisy
 from fit.settings import UNTOUCHABLE, Untouchable, inputs_for, seeded
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
@@ -312,7 +313,8 @@ def row_top_k_noise():
 def coinpress_noise():
     p = coinpress_parameters(inputs_for(n_records=4, n_features=40), eigenvalue_bounds=(1.0, 1.0))
     zeros, generator = np.zeros((40, 40), dtype=np.int64), np.random.default_rng(11)
-    drawn = [run_steps(lambda _: zeros, p, generator).noisy_grams for _ in range(30)]
+    measured = noisy(lambda _: zeros, p, generator)
+    drawn = [run_steps(measured, p).noisy_grams for _ in range(30)]
     grams = np.stack(drawn, axis=1)
     steps = zip(grams, p.sigmas, p.diagonal_sigmas, strict=True)
     return [part for step in steps for part in parts_of(*step)]

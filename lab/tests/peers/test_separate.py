@@ -16,9 +16,11 @@ from exact_sums import norm_histogram
 from fit.settings import inputs_for, small_rows
 from hushcov.exceptions import ParameterError
 from hushcov.fit.gaussian.mechanism import squared_sensitivity
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import open_records
+from hushcov_lab.peers import eigen_sampling
 from hushcov_lab.peers.separate import (
     SeparateChoice,
     SeparateTranscript,
@@ -114,6 +116,21 @@ def test_the_eigenvalue_solver_is_far_better_than_is_trusted():
             allowed = 4 * d * norm * mpmath.mpf(2) ** -53 + mpmath.mpf("0.5")
             for computed, value in zip(rounded_eigenvalues(gram), exact, strict=True):
                 assert abs(int(computed) - value) <= allowed
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize("d", [2, 3, 10, 100, 1000])
+@pytest.mark.parametrize("n", [10, 10**4, 2**33])
+def test_rows_that_were_not_planned_for_cost_a_share_however_few_were_released(relation, d, n):
+    to_whom, released = Neighbours(relation, 16, "patient"), 1
+    most = 1 + Fraction(d * d * (n - 2 * released), 2**48)
+    for bound in (1, 1000, 2**15):
+        # Public numbers have no room for more: so much is moved by those that are there.
+        moved = eigenvalue_sensitivity(-(-n // 2), d, bound, to_whom)
+        assert moved <= most * eigenvalue_sensitivity(released, d, bound, to_whom) + 1
+        for sensitivity in (eigen_sampling.eigenvalue_sensitivity, eigen_sampling.score_range):
+            moved = sensitivity(n, d, bound, to_whom)
+            assert moved <= most * sensitivity(2 * released, d, bound, to_whom) + 1
 
 
 # Noise

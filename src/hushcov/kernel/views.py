@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, View
 from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.kernel.transforms import RANK, Transform, Transforms
 
 
@@ -32,3 +34,8 @@ def compact(centre: FloatArray, reach: FloatArray, scale: FloatArray) -> View:
 def transformed(transforms: Transforms) -> View:
     """Map each column by its transform."""
     return transforms.view
+
+
+def multiplied(grid: FeatureGrid, matrix: FloatArray | IntArray) -> View:
+    """Round the features on a grid, and multiply each row of integers by a matrix of integers."""
+    return partial(MultipliedRecords, grid=grid, matrix=matrix)

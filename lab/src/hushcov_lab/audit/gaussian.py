@@ -36,8 +36,9 @@ from hushcov.kernel.accounting import (
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
 from hushcov.kernel.noise.normal import symmetric_noise
-from hushcov.kernel.queries import BoundedSums, NormCounts, SignedOctaves
+from hushcov.kernel.queries import BoundedSums, Gram, NormCounts, SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
+from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.bounded import bounded_sums_of
 from hushcov.kernel.sums.counts import log2_histogram, norm_counts_of, signed_octaves
@@ -360,12 +361,18 @@ class CoinPressTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Sum once for a matrix that comes again; draw the noise of every step each time."""
-        records, scale = ArrayRecords(rows), np.ones(rows.shape[1])
+        records, p = ArrayRecords(rows), self.parameters
+        own, multiplied = coinpress.grids_of(np.ones(rows.shape[1]), p)
+        query = Gram(multiplied, p.norm_bound)
         # The first matrix is always the same, and so are all where the bounds leave no choice.
-        gram_of = remembered(coinpress.transformed_gram(records, scale, self.parameters))
+        gram_of = remembered(lambda matrix: query.exact(MultipliedRecords(records, own, matrix)))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            transcript = coinpress.run_steps(gram_of, self.parameters, generator)
+            def noisy(matrix: FloatArray, step: int) -> IntArray:
+                sigmas = p.sigmas[step], p.diagonal_sigmas[step]
+                return gram_of(matrix) + symmetric_noise(generator, p.inputs.n_features, *sigmas)
+
+            transcript = coinpress.run_steps(noisy, p)
             return flat(transcript.integers, *transcript.noisy_grams)
 
         return draw

@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA
-from hushcov.kernel.noise.normal import symmetric_noise
-from hushcov.kernel.queries import noise_sigmas, squared_sensitivity
-from hushcov.kernel.records.base import MappedRecords, Records, View
+from hushcov.kernel.queries import Gram, noise_sigmas, squared_sensitivity
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.views import multiplied
 from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, allowed_for
 
@@ -260,8 +257,8 @@ def _fixed_point(n_features: int, bounds: tuple[float, float]) -> tuple[int, int
     return record_half_width, room // record_half_width - 1
 
 
-#: The exact Gram matrix of the records times an integer matrix.
-GramOf = Callable[[FloatArray], IntArray]
+#: The noisy Gram matrix of the records times an integer matrix, in one step.
+NoisyGramOf = Callable[[FloatArray, int], IntArray]
 
 
 def release_coinpress(
@@ -274,89 +271,53 @@ def release_coinpress(
     See `CoinPressParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    records, budget, entropy = parameters.opened(session)
-    gram_of = transformed_gram(records, feature_scale, parameters)
-    for step, mu in enumerate(parameters.mus, 1):
-        budget.gaussian(mu, f"the matrix, step {step} of {parameters.n_steps}")  # proof: step 3
-    transcript = run_steps(gram_of, parameters, entropy.generator)
+    parameters.inputs.check_size(session)
+    if math.hypot(*parameters.mus) > session.mu_left:
+        raise PrivacyConditionError(
+            "the budget of a release has no room left for all steps: this is a mistake in the "
+            "mechanism, and nothing was released."
+        )
+    grids = grids_of(feature_scale, parameters)
+
+    def noisy_gram_of(matrix: FloatArray, step: int) -> IntArray:
+        return measure_step(session, grids, matrix, step, parameters)
+
+    transcript = run_steps(noisy_gram_of, parameters)
     scale = np.array(feature_scale, dtype=np.float64)
-    return parameters.document(NAME, transcript.integers, scale, budget)
+    return parameters.document(NAME, transcript.integers, scale, session)
 
 
-def transformed_gram(
-    records: Records, feature_scale: FloatArray, parameters: CoinPressParameters
-) -> GramOf:
-    """Return the exact statistic of a step, as a function of its public integer matrix."""
-    d = parameters.inputs.n_features
+def grids_of(
+    feature_scale: FloatArray, parameters: CoinPressParameters
+) -> tuple[FeatureGrid, FeatureGrid]:
+    """Return the grids of the records, and of the records times a matrix."""
+    d, bound = parameters.inputs.n_features, parameters.norm_bound
     radius = REACH * math.sqrt(parameters.eigenvalue_bounds[1])
     grid = FeatureGrid(feature_scale, radius, parameters.record_half_width)
     scale = np.full(d, 1 / (grid.step * parameters.matrix_step))
-    bound = parameters.norm_bound
-    transformed_grid = FeatureGrid(scale, ROOM * parameters.row_norm, ROOM * bound)
-
-    def gram_of(matrix: FloatArray) -> IntArray:
-        # proof: step 1
-        transformed = TransformedRecords(records, grid, matrix)
-        return row_bounded_gram(transformed, transformed_grid, bound)
-
-    return gram_of
+    return grid, FeatureGrid(scale, ROOM * parameters.row_norm, ROOM * bound)
 
 
-class TransformedRecords(MappedRecords):
-    """The rows y M, where y are a record's integers on a grid and M is a matrix of integers.
-
-    Rows and matrix are small enough for every partial sum of a product to be an integer that
-    float64 holds exactly. So the rows are the same whatever the block size, the order of the
-    records and the library that multiplies.
-
-    Parameters
-    ----------
-    records : Records
-        What is transformed.
-    grid : FeatureGrid
-        How a record is clipped and rounded to integers.
-    matrix : ndarray of shape (n_features, n_columns)
-        Public integers, as float64 or int64, small enough to keep
-        n_features * half_width * max |matrix| below 2**53.
+def measure_step(
+    session: Session,
+    grids: tuple[FeatureGrid, FeatureGrid],
+    matrix: FloatArray,
+    step: int,
+    parameters: CoinPressParameters,
+) -> IntArray:
+    """Return the noisy matrix of one step, whose public integer matrix is given.
 
     Privacy
     -------
-    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
-    neighbours; the matrix must be public, or released before.
+    One Gaussian event, which the session charges before it draws.
     """
-
-    def __init__(self, records: Records, grid: FeatureGrid, matrix: FloatArray | IntArray) -> None:
-        grid.check_features(records.n_features)
-        if matrix.ndim != 2 or matrix.shape[0] != grid.n_features or matrix.shape[1] == 0:
-            raise DataError(
-                f"matrix must have a row for each of the {grid.n_features} features and at least "
-                f"one column, got shape {matrix.shape}: pass the matrix that multiplies a record "
-                "from the right."
-            )
-        if not np.array_equal(matrix, np.rint(matrix)) or not np.isfinite(matrix).all():
-            raise ParameterError(
-                "matrix must hold integers, got other numbers: round it to a public step."
-            )
-        # In Python's integers: in int64, the absolute value of the smallest one overflows.
-        largest = max(abs(int(matrix.max())), abs(int(matrix.min())))
-        if grid.n_features * grid.half_width * largest >= LARGEST_EXACT_FLOAT:
-            raise CapacityError(
-                "matrix must keep n_features * half_width * its largest entry below 2**53, got "
-                f"{grid.n_features} features and half_width {grid.half_width}: products are not "
-                "exact beyond that; use a coarser step for the matrix or for the records."
-            )
-        super().__init__(records)
-        self.n_features, self.feature_names = int(matrix.shape[1]), None
-        self._grid = grid
-        self._matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-
-    def _mapped(self, block: Any, xp: Any) -> Any:
-        half_width = float(self._grid.half_width)
-        integers = xp.clip(block * like(self._grid.multipliers, block), -half_width, half_width)
-        return xp.round(integers) @ like(self._matrix, block)
-
-    def _view(self) -> View:
-        return partial(TransformedRecords, grid=self._grid, matrix=self._matrix)
+    transformed = session.view(multiplied(grids[0], matrix))  # proof: step 1
+    noise = parameters.sigmas[step], parameters.diagonal_sigmas[step]
+    name = f"the matrix, step {step + 1} of {parameters.n_steps}"
+    query = Gram(grids[1], parameters.norm_bound)
+    measured = transformed.measure(query, parameters.mus[step], name, deviations=noise)
+    noisy: IntArray = measured.integers  # proof: step 3
+    return noisy
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,16 +328,13 @@ class CoinPressTranscript:
     integers: IntArray
 
 
-def run_steps(
-    gram_of: GramOf, parameters: CoinPressParameters, generator: np.random.Generator
-) -> CoinPressTranscript:
-    """Draw the noise of every step and compute the rest, which depends on records no further."""
+def run_steps(noisy_gram_of: NoisyGramOf, parameters: CoinPressParameters) -> CoinPressTranscript:
+    """Measure every step and compute the rest, which depends on records no further."""
     d, high = parameters.inputs.n_features, parameters.eigenvalue_bounds[1]
     matrix = _rounded(np.eye(d) / math.sqrt(high), parameters)
     grams: list[IntArray] = []
-    for sigmas in zip(parameters.sigmas, parameters.diagonal_sigmas, strict=True):
-        gram = gram_of(matrix)
-        grams.append(gram + symmetric_noise(generator, d, *sigmas))  # proof: step 3
+    for step in range(parameters.n_steps):
+        grams.append(noisy_gram_of(matrix, step))
         inverse = np.asarray(np.linalg.inv(matrix * parameters.matrix_step), dtype=np.float64)
         # The noisy covariance is root root', in units of the scales.
         moments = grams[-1] * (parameters.step**2 / parameters.inputs.n_records)

@@ -58,7 +58,7 @@ class PeerParameters:
         mechanism: str,
         integers: IntArray,
         feature_scale: FloatArray,
-        budget: Budget,
+        budget: Budget | Session,
         found: dict[str, object] | None = None,
         **known: Any,
     ) -> Release:

@@ -22,13 +22,12 @@ import pytest
 from hushcov.kernel import session
 from hushcov.paper import mechanism as multiscale
 from hushcov_genotypes import mechanism as genotypes
-from hushcov_lab.peers import coinpress, eigen_sampling, pace, row_top_k, separate
+from hushcov_lab.peers import eigen_sampling, pace, row_top_k, separate
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
     (session, "symmetric_noise"),
     (session, "rounded_normal"),
-    (coinpress, "symmetric_noise"),
     (separate, "symmetric_noise"),
     (separate, "rounded_normal"),
     (row_top_k, "rounded_normal"),
