@@ -10,12 +10,15 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from hushcov.exceptions import ParameterError
+from hushcov._arrays import FloatArray
+from hushcov.exceptions import ParameterError, raise_alone
 
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
 LARGEST_EPSILON = 10.0
+#: Limits on the scale of a feature: grids neither overflow nor become subnormal.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
 #: Share of the budget that counts complete records.
 OF_COMPLETE = 0.005
 #: Why a budget has its range, in plain words.
@@ -74,6 +77,59 @@ def check_integer(
     if value is None:
         raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")
     raise ParameterError(f"{name} must be an integer {constraint}, got {shown(value)}: {cure}")
+
+
+def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
+    """Return scales as a read-only array with one number per feature, or raise."""
+    try:
+        scale = np.array(feature_scale, dtype=np.float64)
+    except Exception:  # an object's own conversion may raise anything
+        raise_alone(
+            ParameterError(
+                "feature_scale must be a number or one number for each feature, got "
+                f"{type(feature_scale).__name__}: pass public standard deviations, or None."
+            )
+        )
+    if scale.ndim == 0:
+        scale = np.full(n_features, float(scale))
+    if scale.shape != (n_features,):
+        raise ParameterError(
+            f"feature_scale must be a number or have one for each of {n_features} features, got "
+            f"shape {scale.shape}: pass standard deviations in the order of the columns."
+        )
+    inside = (scale == 0) | ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE))
+    if not inside.all():
+        raise ParameterError(
+            f"feature_scale must be 0 (a constant feature) or from {SMALLEST_SCALE:g} to "
+            f"{LARGEST_SCALE:g}: rescale the features outside this range."
+        )
+    scale.setflags(write=False)
+    return scale
+
+
+def check_numbers(
+    name: str,
+    values: object,
+    length: int,
+    *,
+    at_least: float = -math.inf,
+    finite: bool = True,
+    cure: str,
+) -> FloatArray:
+    """Return public values as a fresh array of `length` numbers, none of them NaN, or raise."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except Exception:  # an object's own conversion may raise anything
+        raise_alone(
+            ParameterError(f"{name} must be {length} numbers, got {type(values).__name__}: {cure}")
+        )
+    if numbers.shape != (length,):
+        raise ParameterError(f"{name} must be {length} numbers, got shape {numbers.shape}: {cure}")
+    if not (numbers >= at_least).all() or (finite and not np.isfinite(numbers).all()):
+        kind = "finite numbers" if finite else "numbers"
+        least = "" if at_least == -math.inf else f" of at least {at_least:g}"
+        raise ParameterError(f"{name} must be {kind}{least}, got others: {cure}")
+    return numbers
 
 
 def check_level(level: object) -> float:

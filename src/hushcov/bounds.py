@@ -18,7 +18,7 @@ from hushcov._validation import meant, nearest, shown
 from hushcov.exceptions import ParameterError, raise_alone
 
 #: Largest bound of a column, so that scales that are found between bounds stay within the limits
-#: of grids (`kernel.grids.LARGEST_SCALE`).
+#: of grids (`LARGEST_SCALE`).
 LARGEST_BOUND = 1e90
 _SHAPE = (
     "pass an array of shape (n_features, 2) with NaN where nothing is known, or a mapping from "

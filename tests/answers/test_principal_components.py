@@ -97,6 +97,17 @@ def test_components_that_are_noise_do_not_stand_out_and_strong_ones_do():
     assert "those that stand out" in strong.notes[-1]
 
 
+def test_few_components_of_a_table_of_many_related_columns_stand_out():
+    """All eigenvalues of a chain differ beyond the noise; only the first exceed the mean."""
+    chain, rng = structured_covariance("ar-0.8", 13), np.random.default_rng(5)
+    expected = int(np.count_nonzero(eigen(chain)[0] > 1.1))
+    found = components(document(chain, n=50_000, noise=0.005, rng=rng))
+    assert found.n_standing_out == len(found.share) == expected <= 4
+    shown = found.page().table
+    first = np.abs(shown["loading"][shown["component"] == 1])
+    assert np.all(np.diff(first) <= 0)
+
+
 def test_equal_eigenvalues_have_no_direction_but_a_space():
     blocks = np.kron(np.eye(3), np.full((3, 3), 0.6) + 0.4 * np.eye(3))
     found = components(document(blocks, noise=0.01, rng=np.random.default_rng(4)))

@@ -10,7 +10,7 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.answers.conditional import conditional
 from hushcov.answers.linear import LIMIT, chosen_ridge, explained_share, linear
 from hushcov.answers.regression import regress
-from hushcov.answers.uncertain import uncertain, width_of
+from hushcov.answers.uncertain import missing_sd, uncertain, width_of
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.release.document import Making
 from statistics_helpers import short_and_long
@@ -117,6 +117,11 @@ def test_pairs_that_were_not_released_make_intervals_wider():
     np.testing.assert_allclose(full.coefficients, 0.4, rtol=0.01)
     assert np.all(found.upper - found.lower > 1.2 * (full.upper - full.lower))
     assert regress(release, 0).features == ("x1", "x2")
+    # Selected pairs that are noise do not say that those which were not selected are as small.
+    noise = replace(release.making, threshold=0.1)
+    weak = sparse_document(S + 1e-3 * (np.eye(4)[:, ::-1]), noise_sd=(0.02, 0.03), making=noise)
+    assert weak.selected.shape == (2, 4)
+    assert missing_sd(weak) == pytest.approx(6 * 0.02, rel=0.01) == missing_sd(release)
     release = document(COVARIANCE, n=2_000, noise=0.05, rng=np.random.default_rng(4))
     one, other = regress(release, 0, [1, 2, 3]), regress(release, 0, [3, 1, 2])
     np.testing.assert_allclose(one.lower[[2, 0, 1]], other.lower)
@@ -124,6 +129,15 @@ def test_pairs_that_were_not_released_make_intervals_wider():
     scaled = regress(larger, 0, [1, 2, 3])
     np.testing.assert_allclose(scaled.upper * [10, 1, 1], one.upper)
     np.testing.assert_allclose(scaled.standardized, one.standardized)
+
+
+def test_the_table_has_the_order_of_the_coefficients():
+    release = document(COVARIANCE, column_names=NAMES)
+    found = regress(release, "age", ["temp", "dose", "weight"])
+    table = found.table()
+    assert tuple(table["feature"]) == found.features == ("temp", "dose", "weight")
+    np.testing.assert_array_equal(table["coefficient"], found.coefficients)
+    np.testing.assert_array_equal(table["upper"], found.upper)
 
 
 def test_means_and_the_intercept():

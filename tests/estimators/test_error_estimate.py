@@ -104,6 +104,25 @@ def heavy_result(kind, seed):
     return found, found.least <= error <= found.most, covered.mean(), of_variances.mean()
 
 
+@pytest.mark.parametrize("kind", ["elliptical t", "rare large values", "half lognormal"])
+def test_records_far_away_are_seen_in_the_bound_on_norms(kind):
+    """Error and intervals are those of the table before anything was cut off."""
+    found, inside, correlations, variances = heavy_result(kind, 1)
+    assert found.heavy_tails
+    assert "far outside the others" in found.sentence
+    assert inside
+    assert min(correlations, variances) >= 0.9
+
+
+@pytest.mark.slow
+def test_errors_and_intervals_of_heavy_tails():
+    found = {kind: [heavy_result(kind, seed)[1:] for seed in range(5)] for kind in HEAVY_TABLES}
+    for kind, runs in found.items():
+        inside, correlations, variances = np.mean(runs, axis=0)
+        assert inside >= 0.8, kind
+        assert min(correlations, variances) >= 0.9, kind
+
+
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 def test_usual_tables_have_no_records_far_away(kind):
     found, inside, *_ = heavy_result(kind, 0)

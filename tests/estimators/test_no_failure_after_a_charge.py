@@ -104,6 +104,15 @@ def test_settings_are_refused_before_a_charge_or_not_at_all(charged, seeds):
     assert released > len(seeds) / 10
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_squares_of_an_unbounded_column():
+    """Bounds of another column made theirs 1e300, and the fit stopped after its first charge."""
+    about = {"epsilon": 1.0, "delta": 1e-3, "on_hopeless": "warn", "on_large_delta": "warn"}
+    known = {"bounds": {0: (-3, 3)}, "transforms": {1: "square:0"}, "random_state": 0}
+    est = PrivateSparseCovariance(**about, **known).fit(TABLES["normal"])
+    assert est.release_.making.bounds[3] == (0.0, None)
+
+
 @pytest.mark.parametrize("pair", [(0, 1e91), (-1e91, None), (0, 1e-91), (1e-300, 2e-300)])
 def test_bounds_between_which_no_scale_can_be_are_refused(pair):
     with pytest.raises(ParameterError, match=r"bounds must be from -1e\+90 to 1e\+90, and equal"):

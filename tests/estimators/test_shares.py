@@ -112,3 +112,26 @@ def test_what_is_not_known_to_be_0_or_1_stays_as_it_was():
     assert with_shares(est.release_) is est.release_
     filled = CodebookColumn("flag", "binary", missing="0.5")
     assert Codebook((filled,)).indicators == frozenset()
+
+
+@pytest.mark.parametrize("options", [{}, {"mechanism": "screened", "row_sparsity": 3}])
+def test_complementary_levels_agree(options):
+    """Whether all pairs are released or some: one level once had -0.28 and the other nothing."""
+    for seed in range(2):
+        est = fitted(seed, **options)
+        names, covariance = list(est.release_.column_names), est.covariance_
+        f, m, age = (names.index(name) for name in ("sex=f", "sex=m", "age"))
+        assert covariance[f, age] > 0
+        others = np.delete(np.arange(len(names)), [f, m])
+        np.testing.assert_allclose(covariance[f, others], -covariance[m, others], rtol=1e-3)
+        found = est.association("sex", "age").lines
+        for end, opposite in (("difference", "difference"), ("lower", "upper")):
+            assert found[end][0] == pytest.approx(-found[opposite][1], rel=1e-3)
+        assert found["lower"][0] <= 6 <= found["upper"][0]
+        assert found["share"].sum() == pytest.approx(1)
+
+
+def test_associations_of_a_rare_flag_cover(several):
+    """Six intervals at 99 %: four misses have a chance of 2e-7."""
+    found = [est.association("flag", "age", level=0.99).lines for est in several]
+    assert sum(not each["lower"][0] <= 20 <= each["upper"][0] for each in found) < 4

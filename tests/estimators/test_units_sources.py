@@ -12,6 +12,8 @@ from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError
+from hushcov.tables import units
+from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import split_columns, units_of
 
@@ -212,3 +214,14 @@ def test_weights_in_files_are_as_in_memory(tmp_path):
         found = estimator(**options).fit(X, sample_weight=column)
         assert np.array_equal(found.release_.integers, expected)
         assert found.n_features_in_ == 3
+
+
+def test_identifiers_are_read_once_however_many_rows(tmp_path, monkeypatch, expected):
+    """Nothing is released before units are known: a second reading of more rows would tell them."""
+    write(tmp_path / "visits.parquet", frame(named()), "parquet")
+    for name in [each for each, value in vars(units).items() if isinstance(value, int)]:
+        monkeypatch.setattr(units, name, min(getattr(units, name), 10))
+    readings, right = [], FileRecords.column
+    monkeypatch.setattr(FileRecords, "column", lambda *a, **k: readings.append(1) or right(*a, **k))
+    check(tmp_path / "visits.parquet", expected)
+    assert len(readings) == 1

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from fit.settings import seeded
+from hushcov._validation import check_feature_scale
 from hushcov.calibration import full_budget
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.fit import norms
@@ -21,7 +22,6 @@ from hushcov.fit.preparation import (
     release_tails,
 )
 from hushcov.fit.scales import ScaleParameters, release_scales
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.session import Session

@@ -153,5 +153,5 @@ def test_the_reading_list_of_auditors_is_the_kernel():
     assert left == set()
 
 
-# It is to be 8,000; lower this as sums are merged.
-MOST_LINES = 8_350
+# Whoever audits the default reads these; the design says how many may be there.
+MOST_LINES = 8_000

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hushcov._validation import check_feature_scale
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.accounting import (
     Approximate,
@@ -24,7 +25,7 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.accounting.events import readings
 from hushcov.kernel.accounting.ledger import _check_budget, _check_name
-from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_feature_scale
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
 from hushcov.kernel.sums import products
 from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hushcov.release.shares import agree, combine_shares, widest_variance
+from hushcov.release.shares import agree, combine_shares, mirrored, widest_variance
 
 P = np.array([0.6, 0.3, 0.1])
 
@@ -83,3 +83,17 @@ def test_variances_between_two_shares():
     low, high = widest_variance(np.array([0.1, 0.4, 0.7]), np.array([0.2, 0.7, 0.9]))
     np.testing.assert_allclose(low, [0.09, 0.21, 0.09])
     np.testing.assert_allclose(high, [0.16, 0.25, 0.21])
+
+
+@pytest.mark.parametrize("add", [True, False])
+def test_two_levels_get_opposite_values(add):
+    """Both values are averaged, one alone is that of both, and pairs without a level stay."""
+    pairs, values = (
+        np.array([[0, 1, 0, 3, 0], [2, 2, 3, 4, 1]]),
+        np.array([3.0, -5.0, 7.0, 1.0, 9.0]),
+    )
+    values = np.array([3.0, -5.0, 7.0, 1.0, 9.0])
+    found, opposite = mirrored(pairs, values, np.array([0, 1]), add=add)
+    got = dict(zip(map(tuple, found.T.tolist()), opposite.tolist(), strict=True))
+    usual = {(0, 1): 9, (3, 4): 1, (0, 2): 4, (1, 2): -4, (0, 3): 7}
+    assert got == usual | ({(1, 3): -7} if add else {})

@@ -60,10 +60,10 @@ def test_octaves_at_and_beside_every_edge(sign):
 NOTHING_BIN = 256
 
 
-def signed_bins_of(values, centre=0.0, nothing=0.0):
+def signed_bins_of(values, centre=0.0, dead_zone=0.0):
     m = len(values)
     records = ArrayRecords(np.array([values], dtype=np.float64))
-    found = signed_octaves(records, np.full(m, centre), np.full(m, nothing), np.arange(m))
+    found = signed_octaves(records, np.full(m, centre), np.full(m, dead_zone), np.arange(m))
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1).tolist()
 
@@ -83,11 +83,11 @@ def test_signed_octaves_at_and_beside_every_edge(side):
 def test_signed_octaves_about_centres_far_away_and_beyond_what_is_nothing():
     assert signed_bins_of([-LARGEST], centre=LARGEST) == [127]
     assert signed_bins_of([LARGEST], centre=-LARGEST) == [255]
-    assert signed_bins_of([LARGEST], centre=-LARGEST, nothing=np.inf) == [NOTHING_BIN]
+    assert signed_bins_of([LARGEST], centre=-LARGEST, dead_zone=np.inf) == [NOTHING_BIN]
     beyond = np.nextafter(3.0, 4.0)
-    found = signed_bins_of([3.0, -3.0, 2.5, beyond, -beyond], nothing=3.0)
+    found = signed_bins_of([3.0, -3.0, 2.5, beyond, -beyond], dead_zone=3.0)
     assert found == [256, 256, 256, 193, 65]
-    assert signed_bins_of([10.0, 13.0, 6.5], centre=10.0, nothing=3.0) == [256, 256, 65]
+    assert signed_bins_of([10.0, 13.0, 6.5], centre=10.0, dead_zone=3.0) == [256, 256, 65]
     assert signed_bins_of([1e9, 1e9 + 1, 1e9 - 3], centre=1e9) == [256, 192, 65]
 
 

@@ -10,14 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushcov._validation import LARGEST_SCALE, SMALLEST_SCALE, check_feature_scale
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.kernel.grids import (
-    LARGEST_SCALE,
-    SMALLEST_SCALE,
-    FeatureGrid,
-    IntegerGrid,
-    check_feature_scale,
-)
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import grid_integers
 from hushcov.tables.sources import ArrayRecords

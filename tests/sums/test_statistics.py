@@ -157,7 +157,7 @@ def test_parts_are_names(parts):
         ({"grid": IntegerGrid(4.0, 10)}, "norm_bound must be left out with an IntegerGrid"),
         ({"feature_names": ["a", "b", "c"]}, "feature_names must be a tuple"),
         ({"feature_names": ("a", "b", 3)}, "feature_names must be a tuple"),
-        ({"feature_names": ("a", "b")}, "feature_names must be 3"),
+        ({"feature_names": ("a", "b")}, "feature_names must be a tuple of 3"),
     ],
 )
 def test_bad_maps_are_refused(changes, words):

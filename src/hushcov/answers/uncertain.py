@@ -222,13 +222,15 @@ def factor_estimate(release: Release) -> FloatArray | None:
 def with_missing(release: Release, features: IntArray) -> Uncertain:
     """Return the part of a release, in which pairs that were not released are unsure.
 
-    They count as zero, give or take `missing_sd`.
+    They count as zero, give or take `missing_sd`. Pairs are selected by signs, which say less of a
+    0/1 column of share p: theirs vary by 2 sqrt(p (1 - p)), so that more of a rare one is missed.
     """
     part = uncertain(release, features)
     if part.known.all():
         return part
-    unit = np.multiply.outer(part.deviations, part.deviations)
-    doubt = missing_sd(release) * unit
+    size = np.where(np.isin(features, release.shared_places), 0.5, part.deviations)
+    doubt = missing_sd(release) * np.multiply.outer(size, size)
+    doubt = np.minimum(doubt, np.multiply.outer(part.deviations, part.deviations))
     return replace(part, noise_sd=np.where(part.known, part.noise_sd, doubt))
 
 
@@ -246,7 +248,8 @@ def missing_sd(release: Release) -> float:
     known = (variance[rows] > 0) & (variance[columns] > 0)
     rows, columns = rows[known], columns[known]
     size = np.sqrt(variance[rows] * variance[columns])
-    values = np.abs(values_at(release.integers, rows, columns)) * release.unit / size
+    values = np.abs(values_at(release.integers, rows, columns)) * release.unit
+    values = (values / size)[values > release.making.threshold]
     noise = _OF_NOISE * release.noise_sd[0] / np.median(variance[variance > 0])
     weak = float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
     return min(weak, float(noise), 1.0)

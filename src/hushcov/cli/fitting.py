@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from hushcov._validation import check_feature_scale
 from hushcov._words import counted, memory, number, some_of
 from hushcov.bounds import Bounds
 from hushcov.cli.files import candidate_words
@@ -32,7 +33,6 @@ from hushcov.fit import (
 from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.queries import default_block_rows
 from hushcov.options import ESTIMANDS, Taker, read_bandwidth
 from hushcov.promise import promise_words

@@ -155,14 +155,14 @@ def pack_rows(integers: FloatArray, words: Words, ends: IntArray) -> None:
             start = np.uint64(panel * _PANEL)
             for i in range(np.uint64(_PANEL)):
                 flat[place + i] = line[start + i]
+        begins = pair == 0 or largest > _LARGEST_SUM
         if pair == 0:
             chunk = 0
-            squares[0] = 0
-        elif largest > _LARGEST_SUM:
+        elif begins:
             ends[strip, chunk] = pair
             chunk += 1
-            squares[0] = 0
-        squares[0] += squares[1]
+        for i in range(d):  # adding whole rows takes a second longer to compile
+            squares[0, i] = squares[1, i] + (np.uint32(0) if begins else squares[0, i])
         ends[strip, chunk] = pair + 1
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import (
     check_choice,
+    check_feature_scale,
     check_integer,
     check_real,
     shown,
@@ -29,7 +30,6 @@ from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.fit.registry import LARGEST_DENSE, check_memory
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
 from hushcov.release import Release

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray
-from hushcov._validation import check_integer, check_real
-from hushcov.exceptions import CapacityError, DataError, ParameterError, raise_alone
+from hushcov._validation import check_feature_scale, check_integer, check_real
+from hushcov.exceptions import CapacityError, DataError
 
 # Of an `IntegerGrid`: beyond any unit of measurement, and neither half_width / radius nor step**2
 # overflows or becomes subnormal.
 _SMALLEST_RADIUS = 1e-100
 _LARGEST_RADIUS = 1e100
-# Of a `FeatureGrid`: neither a multiplier nor a product of two scales overflows or becomes
-# subnormal. Then a finite coordinate times its multiplier is never NaN, and is clipped if infinite.
-SMALLEST_SCALE = 1e-100
-LARGEST_SCALE = 1e100
+# Of a `FeatureGrid`, in units of scales from `SMALLEST_SCALE` to `LARGEST_SCALE`: neither a
+# multiplier nor a product of two scales overflows or becomes subnormal. Then a finite coordinate
+# times its multiplier is never NaN, and is clipped if infinite.
 _SMALLEST_SCALED_RADIUS = 1e-6
 _LARGEST_SCALED_RADIUS = 1e6
 #: Bits of a digit of the integers on wide grids: products of digits are summed as on other grids.
@@ -50,11 +48,7 @@ class IntegerGrid:
         Number of steps from 0 to the radius, from 1 to `finest_half_width`. Sums on a grid with
         more than `largest_half_width` steps do not fit in 64 bits and are Python integers.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Both parameters are public and must not be chosen by
-    looking at the records. The grid maps each coordinate on its own, so a changed record
-    changes no row but its own.
+    Both parameters are public, and each coordinate is mapped on its own.
     """
 
     radius: float
@@ -109,11 +103,7 @@ class IntegerGrid:
 
     @property
     def multiplier(self) -> float:
-        """Factor from coordinates to grid units.
-
-        A product beyond half_width, which may be infinite, is clipped. For the radius it may be so
-        by a few rounding errors, which rounding to integers would remove too.
-        """
+        """Factor from coordinates to grid units; products beyond half_width are clipped."""
         return self.half_width / self.radius
 
 
@@ -131,10 +121,7 @@ class FeatureGrid:
     half_width : int
         Number of steps from 0 to the radius.
 
-    Privacy
-    -------
-    Nothing here is private by itself. The parameters are public, or were released. The grid
-    maps each record on its own, so a changed record changes no row but its own.
+    The parameters are public or were released, and each record is mapped on its own.
     """
 
     feature_scale: FloatArray
@@ -190,56 +177,3 @@ class FeatureGrid:
                 f"{self.half_width} for {self.n_features} features: squared norms are not exact "
                 "beyond that; use a smaller one."
             )
-
-
-def check_feature_scale(feature_scale: object, n_features: int) -> FloatArray:
-    """Return scales as a read-only array with one number per feature, or raise."""
-    try:
-        scale = np.array(feature_scale, dtype=np.float64)
-    except Exception:  # an object's own conversion may raise anything
-        raise_alone(
-            ParameterError(
-                "feature_scale must be a number or one number for each feature, got "
-                f"{type(feature_scale).__name__}: pass public standard deviations, or None."
-            )
-        )
-    if scale.ndim == 0:
-        scale = np.full(n_features, float(scale))
-    if scale.shape != (n_features,):
-        raise ParameterError(
-            f"feature_scale must be a number or have one for each of {n_features} features, got "
-            f"shape {scale.shape}: pass standard deviations in the order of the columns."
-        )
-    inside = (scale == 0) | ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE))
-    if not inside.all():
-        raise ParameterError(
-            f"feature_scale must be 0 (a constant feature) or from {SMALLEST_SCALE:g} to "
-            f"{LARGEST_SCALE:g}: rescale the features outside this range."
-        )
-    scale.setflags(write=False)
-    return scale
-
-
-def check_numbers(
-    name: str,
-    values: object,
-    length: int,
-    *,
-    at_least: float = -math.inf,
-    finite: bool = True,
-    cure: str,
-) -> FloatArray:
-    """Return public values as a fresh array of `length` numbers, none of them NaN, or raise."""
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except Exception:  # an object's own conversion may raise anything
-        raise_alone(
-            ParameterError(f"{name} must be {length} numbers, got {type(values).__name__}: {cure}")
-        )
-    if numbers.shape != (length,):
-        raise ParameterError(f"{name} must be {length} numbers, got shape {numbers.shape}: {cure}")
-    if not (numbers >= at_least).all() or (finite and not np.isfinite(numbers).all()):
-        kind = "finite numbers" if finite else "numbers"
-        least = "" if at_least == -math.inf else f" of at least {at_least:g}"
-        raise ParameterError(f"{name} must be {kind}{least}, got others: {cure}")
-    return numbers

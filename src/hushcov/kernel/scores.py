@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray, is_tensor, like, namespace
+from hushcov._arrays import IntArray, is_tensor, like, namespace
 from hushcov._compiled import share_out
 from hushcov.kernel.accounting.neighbours import Neighbours
 from hushcov.kernel.records.base import Records
@@ -65,13 +65,6 @@ class PairScores:
         own = relation.moved(replaced=2 * most, removed=most)
         return own + self.rounding  # proof: screened, step 1
 
-    def variances(self) -> FloatArray:
-        """Return about the variances of the centred signs, (s - m) / (1 + |m|) with s of mean m."""
-        if self.tilt is None:
-            return np.ones(self.n_features)
-        size = np.abs(np.array(self.tilt)) / TILT_UNIT
-        return np.asarray((1 - size) / (1 + size))
-
     def exact(self, records: Any) -> npt.NDArray[Any]:
         """Return the exact scores with their signs, pair by pair, rounded towards zero once."""
         if self.pairs is not None:
@@ -104,10 +97,8 @@ class PairScores:
         return np.asarray(self._centred(products, left, right, records.n_rows))
 
     def _centred(self, products: Any, left: Any, right: Any, n_records: int) -> Any:
-        """Return scores of products of signs; `left` and `right` have sums and means of features.
-
-        In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
-        """
+        """Return scores of products of signs; `left`, `right` have sums and means of features."""
+        # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
         (sums, tilt), (others, means) = left, right
         centred = (n_records * tilt - TILT_UNIT * sums) * means - TILT_UNIT * tilt * others
         centred += TILT_UNIT * TILT_UNIT * products

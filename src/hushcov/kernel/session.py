@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -43,22 +43,16 @@ if TYPE_CHECKING:
 
 # The mu of a charge is a double, beside exact integers: budgets have room for more than this.
 _ROUNDED = 1 + Fraction(1, 2**50)
-
-
 _Kept = weakref.WeakKeyDictionary[Any, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Released integers with the deviations of their noise.
-
-    `deviations` has one number, or two: those off and on the diagonal of a matrix. `unit` is the
-    public value of one integer.
-    """
+    """Released integers with the deviations of their noise."""
 
     integers: Any
-    deviations: tuple[int, ...]
-    unit: float = 1.0
+    deviations: tuple[int, ...]  # one, or two: those off and on the diagonal of a matrix
+    unit: float = 1.0  # the public value of one integer
 
     @property
     def sd(self) -> int:
@@ -68,17 +62,14 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class TranscriptLine:
-    """One line of a transcript: what was asked, the part of the release, its cost and its noise.
-
-    `cost` is that of one record: a time on the clock of the budget, or an event beside it. It is 0
-    for a query that a `Reserve` paid for, whose own line comes before. `noise` has the deviations
-    of normal noise, the scale of Laplace noise, or the rate of a selection.
-    """
+    """One line of a transcript: what was asked, the part of the release, its cost and its noise."""
 
     query: str
     part: str
+    # That of one record: a time on the clock of the budget, or an event beside it. 0 for a query
+    # that a `Reserve` paid for, whose own line comes before.
     cost: float | Event
-    noise: tuple[float, ...]
+    noise: tuple[float, ...]  # deviations of normal noise, a Laplace scale, or a selection's rate
 
 
 @dataclass(eq=False)
@@ -117,11 +108,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        records: Any,
-        budget: Budget,
-        entropy: Entropy,
-        units: Units | None = None,
+        self, records: Any, budget: Budget, entropy: Entropy, units: Units | None = None
     ) -> None:
         check_entropy(entropy)
         self._records: Any = records
@@ -143,14 +130,12 @@ class Session:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """The names of the features, where they have any."""
-        names: tuple[str, ...] | None = self._records.feature_names
-        return names
+        return cast("tuple[str, ...] | None", self._records.feature_names)
 
     @property
     def indicators(self) -> frozenset[str]:
         """The names of features that hold 0 and 1 alone, by public knowledge."""
-        found: frozenset[str] = self._records.indicators
-        return found
+        return cast("frozenset[str]", self._records.indicators)
 
     @property
     def relation(self) -> Neighbours:
@@ -271,16 +256,9 @@ class Session:
     ) -> Noisy:
         """Charge a query, and return its integers with normal noise.
 
-        Parameters
-        ----------
-        query : Query
-            What is released.
-        mu : float
-            What it costs, of one record: the distance of neighbours in deviations of the noise.
-        name : str, optional
-            What is released, in words.
-        deviations : tuple of int, optional
-            The noise, where it was settled before; the least that `mu` allows if left out.
+        `mu` is what it costs, of one record: the distance of neighbours in deviations of the noise.
+        `name` says in words what is released. `deviations` are the noise, where it was settled
+        before; the least that `mu` allows if left out.
         """
         used = self._charge(query, mu, name, deviations)
         return Noisy(self._noised(query, used), used, query.unit)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse, special
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, like, root
-from hushcov._validation import check_choice
+from hushcov._validation import check_choice, check_feature_scale
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (
     COMPARED_MODELS,
@@ -41,7 +41,6 @@ from hushcov.fit.mechanism import (
 from hushcov.fit.reference import Reference, dense_norms, descend, reference, sparse_norms
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import MappedRecords, Records
 from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.postprocess import is_sparse
+from hushcov.postprocess import is_sparse, symmetric_sparse, values_at
 from hushcov.release.document import Release
 
 # Deviation of what bounds on norms take off the squares of a flag whose records were all shrunk, as
@@ -24,7 +24,9 @@ def with_shares(release: Release) -> Release:
 
     A 0/1 column is its own square, and levels of a category exclude each other and add up, so that
     several released numbers say the same share: they are combined by their precision. Variances
-    are p (1 - p) then, and covariances with the levels of a category add up to zero.
+    are p (1 - p) then, and covariances with the levels of a category add up to zero. The two levels
+    of a category get one scale, so that a threshold treats them alike, and where only some pairs
+    were released, one level has the pairs of the other.
 
     Privacy
     -------
@@ -61,16 +63,39 @@ def with_shares(release: Release) -> Release:
         location[places], means_sd[places] = shares.values, shares.noise_sd
         found.append((places, shares.whole))
     made = replace(making, means_sd=tuple(means_sd.tolist()))
-    integers = release.integers
+    twins = [places for places, whole in found if whole and len(places) == 2]
+    even = scale.copy()
+    for pair in twins:  # what noise their opposite values have says this mean
+        even[pair] = np.sqrt(2) / np.linalg.norm(1 / scale[pair])
+    ratio = np.divide(scale, even, out=np.ones_like(even), where=even > 0)
+    release = replace(release, feature_scale=even, location=location, making=made)
     if every:
         matrix = agree(release.integers * release.unit, scale, centre - location, location, found)
-        integers = np.rint(matrix / release.unit).astype(np.int64)
-    else:
-        inside = np.concatenate(groups)
-        own = location[inside] * (1 - location[inside]) / scale[inside] ** 2
-        integers = integers.copy()
-        integers[inside, inside] = np.rint(own / release.unit).astype(np.int64)
-    return replace(release, integers=integers, location=location, making=made)
+        matrix = matrix * np.multiply.outer(ratio, ratio)
+        return replace(release, integers=np.rint(matrix / release.unit).astype(np.int64))
+    if twins:
+        release = _mirrored(release, ratio, twins)
+    inside = np.concatenate(groups)
+    own = location[inside] * (1 - location[inside]) / even[inside] ** 2
+    integers = release.integers.copy()
+    integers[inside, inside] = np.rint(own / release.unit).astype(np.int64)
+    return replace(release, integers=integers)
+
+
+def _mirrored(release: Release, ratio: FloatArray, twins: list[IntArray]) -> Release:
+    """Return selected pairs in which two levels have opposite values.
+
+    `ratio` is that of the scales before to those now. Candidate pairs are public: none is added.
+    """
+    assert release.selected is not None
+    pairs = release.selected
+    values = values_at(release.integers, *pairs) * ratio[pairs[0]] * ratio[pairs[1]]
+    for two in twins:
+        pairs, values = mirrored(pairs, values, two, add=not release.has_candidates)
+    diagonal = release.integers.diagonal()
+    matrix = symmetric_sparse((pairs[0], pairs[1]), np.rint(values).astype(np.int64), diagonal)
+    integers = matrix if is_sparse(release.integers) else matrix.toarray()
+    return replace(release, integers=integers, selected=pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +190,28 @@ def agree(
         own = np.diag(shares[places]) - np.multiply.outer(shares[places], shares[places])
         found[np.ix_(places, places)] = own / np.multiply.outer(scale[places], scale[places])
     return found
+
+
+def mirrored(
+    pairs: IntArray, values: FloatArray, levels: IntArray, *, add: bool
+) -> tuple[IntArray, FloatArray]:
+    """Return pairs and their values, in which two levels of one scale have opposite values.
+
+    Two values of one column are averaged, and where only one level has a value, the other gets it
+    if `add` says so.
+    """
+    lines = np.full((2, int(pairs.max(initial=levels.max())) + 1), np.nan)
+    for line, level in zip(lines, levels, strict=True):
+        at = (pairs == level).any(axis=0)
+        line[pairs[:, at].sum(axis=0) - level] = values[at]
+    lines[:, levels] = np.nan
+    first, second = lines
+    value = np.where(np.isnan(first), -second, first) - np.where(np.isnan(second), -first, second)
+    others = np.flatnonzero(~np.isnan(value if add else first + second))
+    value = value[others] / 2
+    kept = ~(np.isin(pairs, levels).any(axis=0) & np.isin(pairs, others).any(axis=0))
+    more = np.sort([np.repeat(levels, len(others)), np.tile(others, 2)], axis=0)
+    return np.hstack([pairs[:, kept], more]), np.concatenate([values[kept], value, -value])
 
 
 def widest_variance(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -39,7 +39,7 @@ from hushcov.fit.norms import (
 from hushcov.fit.screened.mechanism import TO_CORRELATION, pair_of
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import Gram, PairSigns, UnitGram
+from hushcov.kernel.queries import TILT_UNIT, Gram, PairSigns, UnitGram
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, noise_norm, symmetric_sparse
 from hushcov.postprocess.structure import (
@@ -143,6 +143,12 @@ class Probe:
         return symmetric_sparse(pairs, self.mean[pairs], self.mean.diagonal())
 
 
+def _sign_variances(scores: PairSigns) -> FloatArray:
+    """Return about the variances of signs with a mean of m, less m and over 1 + |m|."""
+    size = np.abs(np.array(scores.tilt or [0] * scores.n_features)) / TILT_UNIT
+    return np.asarray((1 - size) / (1 + size))
+
+
 def probe_signs(
     session: Session, scores: PairSigns, inputs: ReleaseInputs, typical: float, mu: float
 ) -> Probe:
@@ -155,7 +161,7 @@ def probe_signs(
     Neighbours: those of the session; no precondition. See `PairSigns.squared_distance`.
     """
     n, d = inputs.n_records, inputs.n_features
-    variances = scores.variances()
+    variances = _sign_variances(scores)
     unit = typical / float(variances.mean())
     in_scales = TO_CORRELATION * unit / (n * scores.resolution)
     mean = np.empty((d, d))
@@ -316,7 +322,7 @@ def _score_pairs(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     if probed:
         mu = math.sqrt(rules.probe_share * session.remaining)
         # Signs show nearly as much as products, unless features are skewed: those hardly differ.
-        seen = float(scores.variances().mean()) > rules.least_sign_variance
+        seen = float(_sign_variances(scores).mean()) > rules.least_sign_variance
         if seen and run.units is None and rules.probe_signs:
             probe = probe_signs(session, scores, run.inputs, run.norm.typical, mu)
         else:

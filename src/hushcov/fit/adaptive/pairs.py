@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov._validation import check_feature_scale
 from hushcov.fit.adaptive.rules import RULES, AdaptiveRules
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.screened.mechanism import (
@@ -34,7 +35,7 @@ from hushcov.fit.screened.mechanism import (
 )
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns, ProductMap, ProductNormCounts
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, multiply_outer, symmetric_sparse

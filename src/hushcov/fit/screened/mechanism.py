@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._validation import check_feature_scale
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError
 from hushcov.fit.norms import Mass
@@ -27,7 +28,7 @@ from hushcov.kernel.accounting import (
     Neighbours,
     smallest_sigma,
 )
-from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import (
     LARGEST_SIGMA,
     PairSigns,

@@ -49,8 +49,7 @@ class Budget:
     epsilon, delta : float
         What everything released together promises. Without a delta there are fixed events only.
     relation : Neighbours
-        Whose privacy it is. Costs of steps are those of one record; what they cost where neighbours
-        differ in a unit of several is what is certified and charged.
+        Costs of steps are those of one record; what is certified and charged is that of a unit.
     fixed : sequence of Event
         Events that are certified beside the clock, in the order in which they will be spent.
     mu : float
@@ -61,8 +60,6 @@ class Budget:
         What finite precision spends of delta.
     checked : sequence of str
         What a certificate is to say that it rests on, beside exact sums.
-    private : bool
-        Whether the noise is secret.
 
     Privacy
     -------
@@ -124,20 +121,15 @@ class Budget:
         return math.sqrt(self.left) * (1 - 2.0**-50)
 
     def gaussian(self, mu: float, part: str | None = None) -> None:
-        """Take the time of a Gaussian step, or raise; before it is run.
-
-        `part` says in words what is released, here and in the other methods; left out, it is the
-        attribute of that name.
-        """
+        """Take the time of a Gaussian step, or raise; `part` says in words what is released."""
         cure = "it is sensitivity over deviation."
         self._take(check_real("mu", mu, above=0, cure=cure) ** 2, part)
 
     def expect(self, n_steps: int, share: float) -> None:
         """Choose the rate for so many equal bounded-range steps that take a share of what is left.
 
-        A wrong guess costs time, never privacy. With L = log(1/late) and s steps of range eta that
-        take the time T = s eta^2 / 4, what is set aside beside T is L / r + s eta^4 r / 48, and
-        least at r = sqrt(3 L s) / T.
+        A wrong guess costs time, never privacy. With L = log(1/late), what is set aside beside the
+        time T = s eta^2 / 4 of s steps is L / r + s eta^4 r / 48, and least at r = sqrt(3 L s) / T.
         """
         if self._started or not self.late:
             raise PrivacyConditionError(

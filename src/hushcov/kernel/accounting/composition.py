@@ -326,9 +326,9 @@ class EmbeddedCurve:
 
 
 def log_exit_moment(angle: FloatArray) -> FloatArray:
-    """Return a bound on log E e^(r tau), tau being the time to leave an interval of width eta.
+    """Return -log(cos(angle)): it bounds log E e^(r tau), tau the time to leave a width of eta.
 
-    Here angle = eta sqrt(r/2), below pi/2. The bound is -log(cos(angle)), for every start.
+    For every start; angle = eta sqrt(r/2), below pi/2.
     """
     # proof: step 17
     sine: FloatArray = np.sin(np.maximum(angle, _SMALLEST_ANGLE))
@@ -354,20 +354,11 @@ class Bound:
 def compose(
     events: Sequence[Event], *, delta: float | None = None, epsilon: float | None = None
 ) -> Bound:
-    """Return the best valid bound on the adaptive composition of the events.
+    """Return the best valid bound on the adaptive composition of events on the same records.
 
-    Parameters
-    ----------
-    events
-        What was, or will be, run on the same records.
-    delta, epsilon
-        Give one of them and the other is made as small as can be proved. Give neither to add up
-        epsilons and deltas (basic composition), which needs events that have fixed ones.
-
-    Raises
-    ------
-    PrivacyConditionError
-        If an event cannot be bounded, or no bound reaches the asked delta or epsilon.
+    Give `delta` or `epsilon`, and the other is made as small as can be proved. Give neither to add
+    up epsilons and deltas (basic composition), which needs events that have fixed ones. Raises
+    `PrivacyConditionError` if an event cannot be bounded, or no bound reaches what is asked.
     """
     return all_bounds(events, delta=delta, epsilon=epsilon)[0]
 
@@ -466,10 +457,10 @@ def smallest_sigma(squared_sensitivity: int | Fraction, mu: float) -> int:
 
 # Releases of which each may be chosen in the light of earlier results.
 #
-# The bounds above fix all costs beforehand. Here only the total is fixed: a budget of epsilon and
-# delta. Its delta is divided once, by the shares below, among three accounts and two reserves.
-# Charges are accepted as long as one account holds all of them. An analyst who steers from one
-# account into another pays for both, which is why the shares add up to one.
+# Only the total is fixed beforehand: a budget of epsilon and delta. Its delta is divided once, by
+# the shares below, among three accounts and two reserves. Charges are accepted as long as one
+# account holds all of them. An analyst who steers from one account into another pays for both,
+# which is why the shares add up to one.
 
 # proof: step 23
 # Shares of delta; multiples of 1/64 that add up to 1.
@@ -494,10 +485,9 @@ _REFUSED = 1 + 2.0**-40
 def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> Bound:
     """Return about the smallest total epsilon at which all these events would have been accepted.
 
-    The events are all that was charged, in any order. Each may have been chosen in the light of the
-    results of the others. They are accepted if and only if the answer is at most `epsilon`, of the
-    total budget. The method is "basic", "clock" or "renyi". Epsilon is infinite where no account
-    has room.
+    They are all that was charged, each possibly chosen in the light of results of the others, and
+    are accepted if and only if the answer is at most `epsilon`, of the total budget. The method is
+    "basic", "clock" or "renyi". Epsilon is infinite where no account has room.
     """
     nothing = Bound(math.inf, delta, "none")
     try:

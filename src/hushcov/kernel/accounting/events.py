@@ -70,9 +70,8 @@ class BoundedRange:
 class OneShotLaplace:
     """Unordered top-`selected` of `candidates` scores with Laplace noise of the given scale.
 
-    `sensitivity` is the l_inf sensitivity of the score vector. With `target_delta` the event
-    may be read as (`certified_epsilon`, `target_delta`)-DP where the theorem's range allows
-    it; the (2 selected sensitivity / scale, 0) reading is always there.
+    `sensitivity` is the l_inf sensitivity of the scores. With `target_delta` it may be read as
+    (`certified_epsilon`, `target_delta`)-DP where the theorem allows it, beside the pure reading.
     """
 
     sensitivity: float
@@ -147,8 +146,7 @@ class TotalVariation:
 class Clocked:
     """An adaptive run of Gaussians and bounded-range steps on one clock (`accounting.budget`).
 
-    Whatever was chosen in the light of earlier results, the losses are Brownian motion until time
-    `mu`^2, but for a probability of `late`.
+    The losses are Brownian motion until time `mu`^2, but for a probability of `late`.
     """
 
     mu: float
@@ -220,20 +218,15 @@ def exact_fields(what: str, data: object, kind: type[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Parts:
-    """A composition after everything that adds up exactly has been added up.
+    """A composition after everything that adds up exactly has been added up."""
 
-    `gaussian` and `discrete_gaussian` are the joint mu of all such events (0: there are none),
-    `bounded_range` holds (eta, count) and `pure` holds (epsilon, count), `delta` is the sum of
-    the fixed deltas and `total_variation` that of the distances. `clocked` says that `gaussian` has
-    adaptive runs in it: they are Brownian motion until a fixed time, and nothing else is known.
-    """
-
-    gaussian: float = 0.0
+    gaussian: float = 0.0  # the joint mu of all such events; 0 if there are none
     discrete_gaussian: float = 0.0
-    bounded_range: tuple[tuple[float, int], ...] = ()
-    pure: tuple[tuple[float, int], ...] = ()
-    delta: float = 0.0
+    bounded_range: tuple[tuple[float, int], ...] = ()  # eta, count
+    pure: tuple[tuple[float, int], ...] = ()  # epsilon, count
+    delta: float = 0.0  # the sum of the fixed deltas
     total_variation: float = 0.0
+    # Whether `gaussian` has adaptive runs in it, of which nothing else is known.
     clocked: bool = False
 
     @property
@@ -279,10 +272,9 @@ def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
 
 
 def fixed_reading(events: Sequence[Event], most_delta: float) -> Parts:
-    """Return the events sorted, each read by itself; `readings` compares readings of all.
+    """Return the events sorted, each read by itself, as later ones may depend on results.
 
-    Where costs are chosen one after the other, how one is read must not depend on later ones. A
-    one-shot Laplace selection is read with its delta where that is at most `most_delta`.
+    A one-shot Laplace selection is read with its delta where that is at most `most_delta`.
     """
     parts = _collect(tuple(_read(event, most_delta) for event in events))
     if parts is None:

@@ -40,15 +40,12 @@ class Guarantee:
         The name of the composition bound, as in `Bound.method`.
     preconditions
         What was checked before noise was drawn, in words.
-    adjacency
-        The neighbour relation: one unit is replaced, or added or removed.
-    unit
-        What a unit is, in one word.
+    adjacency, unit
+        The neighbour relation: what a unit is, and whether one is replaced, or added or removed.
     rows_per_unit
         How many records of one unit were summed, at most; all its records are protected.
     private
-        False for seeded or simulated releases: anyone who knows the seed can subtract the
-        noise, so the numbers only say what the mechanism would promise with secret noise.
+        False for seeded or simulated releases: who knows the seed can subtract the noise.
     """
 
     epsilon: float

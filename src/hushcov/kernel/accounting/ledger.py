@@ -268,38 +268,31 @@ class TotalBudget:
 class Charge:
     """The cost of one release: its events, or the (epsilon, delta) it promises as a whole.
 
-    Both are true statements about the release. `promise` is None where only events are known.
-    `converted` says that the release was promised for a unit that is added or removed, and that
-    both are here what they cost for one that is replaced. `whole` is the epsilon of a release of
-    which this is the first part, a count, after which the rest is planned; 0 of all others.
+    Both are true statements about the release; `promise` is None where only events are known.
     """
 
     events: tuple[Event, ...]
     promise: Pure | Approximate | None = None
-    private: bool = True
+    private: bool = True  # False where the noise of the release came from a seed
+    # Whether both are the cost for a replaced unit of what was promised for one added or removed.
     converted: bool = False
+    # The epsilon of a release of which this is the first part, a count, before the rest is planned.
     whole: float = 0.0
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A charge as it stands in the ledger.
+    """A charge as it stands in the ledger."""
 
-    `number` counts the releases of the dataset from 1, and `id` the entries of the ledger, promises
-    among them. `total` is what all charges of the dataset, with this one, cost together.
-    `private` is False where the noise of the release came from a seed.
-    `digest` seals the entry and all entries before.
-    """
-
-    id: int
+    id: int  # counts the entries of the ledger, promises among them
     dataset: str
     time: str
     label: str
     charge: Charge
-    total: Bound
+    total: Bound  # what all charges of the dataset, with this one, cost together
     versions: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    number: int = 0
+    digest: str = ""  # seals the entry and all entries before
+    number: int = 0  # counts the releases of the dataset from 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain, JSON-ready data."""
@@ -378,9 +371,8 @@ def _largest_factor(epsilon: float) -> float:
 def _charge_guarantee(guarantee: Guarantee) -> Charge:
     """Charge what ran where the events say so, and the promise where they do not.
 
-    `Approximate` events state a target. Those of the paper's theorem leave out what rounding the
-    moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
-    throughout is a promise, too.
+    `Approximate` events state a target: what rounding the moments adds (docs/proofs/multiscale.md,
+    step 8) only the promise covers. What is pure throughout is a promise, too.
     """
     epsilon, delta, events = guarantee.epsilon, guarantee.delta, guarantee.events
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
@@ -468,11 +460,10 @@ def within(bound: Bound, budget: TotalBudget) -> bool:
 
 
 def adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
-    """Return whether epsilons and deltas are added up.
+    """Return whether epsilons and deltas are added up, which leaves no delta for noise.
 
     They are if the first charge is a promise with a delta, or the first part of a release that is
-    to take most of the budget. The delta of a promise is used up for good, and nobody can tell how
-    much of the total later promises will need, so that none of it is kept for noise.
+    to take most of the budget: nobody can tell how much of the total later promises will need.
     """
     first = charges[0]
     if 2 * first.whole > budget.epsilon:
@@ -510,12 +501,9 @@ class OverBudgetError(BudgetError):
 
 @dataclass(frozen=True)
 class Statement:
-    """The budgets and charges of one dataset, read at one moment.
+    """The budgets and charges of one dataset, read at one moment."""
 
-    `promises` are the budgets set so far; the last one counts.
-    """
-
-    promises: tuple[TotalBudget, ...]
+    promises: tuple[TotalBudget, ...]  # the budgets set so far; the last one counts
     receipts: tuple[Receipt, ...]
 
     @property
@@ -565,9 +553,8 @@ class LedgerFile:
     ) -> TotalBudget:
         """Set the total budget of a dataset, once; the same budget again changes nothing.
 
-        `delta` may be 0 where every release is pure. The budget is promised for a `unit`, in one
-        word, that is replaced, or that is added or removed: `neighbours` is "replace" or
-        "add-remove". The file is created if it is not there.
+        `delta` may be 0 where every release is pure. `neighbours` ("replace" or "add-remove") says
+        what happens to a `unit`. The file is created if it is not there.
         """
         asked = _check_budget(name, epsilon, delta, neighbours, unit)
         with self._store.writing(create=True) as book:

@@ -119,20 +119,21 @@ def is_counted(relation: str | None) -> bool:
     return relation == ONE_REMOVED.relation
 
 
+# What grows in proportion to the number of records in which neighbours differ.
+_GROWS: dict[type, str] = {
+    **dict.fromkeys((Gaussian, DiscreteGaussian, Clocked), "mu"),
+    **{BoundedRange: "eta", OneShotLaplace: "sensitivity", Pure: "epsilon"},
+}
+
+
 def for_group(event: Event, size: int) -> Event:
     """Return the event whose neighbours differ in `size` records, not in one."""
     if size == 1:
         return event
-    factor = size * UP
-    if isinstance(event, Gaussian | DiscreteGaussian | Clocked):
-        return replace(event, mu=event.mu * factor)  # proof: step 2
-    if isinstance(event, BoundedRange):
-        return replace(event, eta=event.eta * factor)  # proof: step 2
-    if isinstance(event, OneShotLaplace):
-        return replace(event, sensitivity=event.sensitivity * factor)  # proof: step 2
-    if isinstance(event, Pure):
-        return replace(event, epsilon=event.epsilon * factor)  # proof: step 2
-    raise PrivacyConditionError(
-        f"events must have a law that is known for several records, got {type(event).__name__}: "
-        "use a mechanism whose noise is Gaussian, or units of one record."
-    )
+    if type(event) not in _GROWS:
+        raise PrivacyConditionError(
+            f"events must have a law that is known for several records, got {type(event).__name__}:"
+            " use a mechanism whose noise is Gaussian, or units of one record."
+        )
+    name = _GROWS[type(event)]
+    return replace(event, **{name: getattr(event, name) * (size * UP)})  # proof: step 2

@@ -92,10 +92,7 @@ def has_keys(generator: np.random.Generator) -> bool:
 
 @dataclass(frozen=True)
 class Entropy:
-    """A generator, and whether its bits are unpredictable enough to protect anybody.
-
-    Only the generators that `entropy_source()` makes can be called private.
-    """
+    """A generator, and whether its bits are unpredictable enough to protect anybody."""
 
     generator: np.random.Generator
     private: bool

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, share_out, threads
+from hushcov._compiled import compiled, even_parts, run_parts, share_out, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.noise.entropy import LazyUniform, random_words, room_for
@@ -56,7 +56,7 @@ _CHORD, _SLOPES = 0.0597, (0.5, 0.6533)
 _UPPER_HALF = (-0.367, 3.5)
 _NO_CELLS = 2.0**20
 _DOUBLE_OFFSET = float(1023 + 64)  # the bias, and the 64 bits
-# More than `_bound_keys` adds there for the library and the width of a cell, and all roundings.
+# More than `_Ruler.bounds` adds there for the library, the width of a cell, and all roundings.
 _ROUGH_ERROR = 2.0**-18
 _BATCH = 1024  # items whose bounds stay in the cache
 _SAMPLE = 2**13  # items from which the cut is guessed
@@ -76,10 +76,9 @@ def gumbel_top(
 
     Privacy
     -------
-    The set has the law of `count` rounds of the exponential mechanism without replacement: each
-    picks one of the items left, item a with probability proportional to exp(rate * scores[a])
-    (Durfee and Rogers 2019), and the order of the picks is then forgotten. If no score moves by
-    more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
+    The set has the law of `count` rounds of the exponential mechanism without replacement (Durfee
+    and Rogers 2019): each picks one of the items left, item a with probability proportional to
+    exp(rate * scores[a]). If no score moves by more than D, each round is (2 * rate * D)-DP.
     """
     n_candidates = _check_scores(scores)
     cure = "give the inverse scale of the noise."
@@ -149,8 +148,22 @@ class _Ruler:
 
     def bounds(self, items: _Items) -> tuple[FloatArray, FloatArray]:
         low, high = np.empty(len(items)), np.empty(len(items))
-        given = (items.words, items.scores, self.rate, self.reference, self.widening)
-        run_in_chunks(_bound_keys, len(items), *given, low, high)
+
+        def fill(start: int, stop: int) -> None:
+            words, part = items.words[start:stop], slice(start, stop)
+            # How many cells the uniform is away from the nearer end of [0, 1]; the sign says which.
+            near = words ^ (words >> 63)
+            share = (near + 0.5) * 2.0**-64
+            product = self.rate * (items.scores[part] - self.reference)
+            key = np.log(np.where(words >= 0, -np.log1p(-share), -np.log(share))) - product
+            # In a cell log E varies by at most 2^-64 / ((1 - U) E), which 2 / near bounds at both
+            # ends.
+            with np.errstate(divide="ignore"):
+                error = _LIBRARY_ERROR + _PRODUCT_ERROR * np.abs(product) + 2.0 / near
+            low[part], high[part] = key - error - self.widening, key + error + self.widening
+
+        cuts = range(0, len(items), _PART)
+        run_parts(fill, [(start, start + _PART) for start in cuts])
         return low, high
 
     def rough_bounds(
@@ -205,9 +218,8 @@ def _select(
     (finalists,), ruler, _ = _pruned(pool, count, ruler)
     inside, outside = _sorted_out(*ruler.bounds(finalists), count)
     undecided = ~(inside | outside)
-    inside[undecided] = _settle(
-        generator, finalists.where(undecided), rate, count - int(inside.sum())
-    )
+    wanted = count - int(inside.sum())
+    inside[undecided] = _settle(generator, finalists.where(undecided), rate, wanted)
     return finalists.indices[inside]
 
 
@@ -302,32 +314,6 @@ def _exact_bounds(uniform: LazyUniform, rate: float, score: int) -> tuple[Decima
 
 
 @compiled
-def _bound_keys(
-    start: int,
-    stop: int,
-    words: IntArray,
-    scores: IntArray,
-    rate: float,
-    reference: int,
-    widening: float,
-    low: FloatArray,
-    high: FloatArray,
-) -> None:
-    for item in range(start, stop):
-        # How many cells the uniform is away from the nearer end of [0, 1]; the sign says which.
-        word = words[item]
-        near = word ^ (word >> 63)
-        share = (near + 0.5) * 2.0**-64
-        waiting = -math.log1p(-share) if word >= 0 else -math.log(share)
-        product = rate * (scores[item] - reference)
-        key = math.log(waiting) - product
-        # In a cell log E varies by at most 2^-64 / ((1 - U) E), which 2 / near bounds at both ends.
-        error = _LIBRARY_ERROR + _PRODUCT_ERROR * abs(product) + 2.0 / near + widening
-        low[item] = key - error
-        high[item] = key + error
-
-
-@compiled
 def _bound_roughly(
     words: IntArray,
     scores: npt.NDArray[Any],
@@ -337,7 +323,7 @@ def _bound_roughly(
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Fill in wider intervals than `_bound_keys`. Without branches: the loops are vectorised."""
+    """Fill in wider intervals than `_Ruler.bounds`. Without branches: the loops are vectorised."""
     bits = low.view(np.int64)
     for item in range(len(words)):
         word = words[item]

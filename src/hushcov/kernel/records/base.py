@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, is_tensor, like, namespace
-from hushcov._validation import listed
+from hushcov._validation import check_numbers, listed
 from hushcov._words import NULL_CURES
 from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import (
@@ -26,12 +26,11 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     own_errors,
 )
-from hushcov.kernel.grids import check_numbers
 from hushcov.kernel.sums.rows import Centring, RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
-#: Called with the number of rows of each block that is done.
+#: Called with the number of rows of each block that was read.
 Progress = Callable[[int], object]
 Listeners = Sequence[Progress]
 #: Makes the same view of other records. Picklable: a cluster sends it to its workers.
@@ -66,15 +65,11 @@ def default_block_rows(n_features: int) -> int:
 
 @dataclass(eq=False)
 class Held:
-    """Keeps copies on the workers of a cluster, which go when this object goes.
+    """Copies on the workers of a cluster, which are freed with this object."""
 
-    `n_records` are there by what is public or released. `keepers` are handles on the workers, by
-    client. `complete`: all records have been copied.
-    """
-
-    n_records: int
-    keepers: dict[Any, Any] = field(default_factory=dict)
-    complete: bool = False
+    n_records: int  # public or released
+    keepers: dict[Any, Any] = field(default_factory=dict)  # handles on workers, by client
+    complete: bool = False  # whether all records have been copied
 
 
 class Records(ABC):
@@ -131,10 +126,9 @@ class Records(ABC):
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """Return the sum of `block_function(block)` over blocks that cover each row once.
 
-        The function maps a block, a read-only C-contiguous float64 array of finite numbers with
-        `n_features` columns, to an int64 array whose shape is the same for every block. On a device
-        both are PyTorch tensors. The total must fit in int64: nothing checks it here. Records with
-        gaps are refused, unless `block_function.takes_gaps` is true.
+        The function maps a block (a float64 array or tensor of finite numbers with `n_features`
+        columns) to int64 of one shape. The total must fit in int64: nothing checks it here. Records
+        that may miss values are refused, unless `block_function.takes_gaps` is true.
         """
         self._check_gaps(block_function)
         *views, source = layers_of(self)
@@ -257,8 +251,7 @@ class PartitionedRecords(Records):
 def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | None = None) -> bool:
     """Refuse a block with NaN or infinite values, without saying in which records they are.
 
-    With `gaps`, NaN says that a value is missing, and only infinite ones are refused. Returns
-    whether it is clear that no value is missing.
+    With `gaps`, only infinite ones are refused. Returns whether surely no value is missing.
     """
     xp = namespace(block)
     if is_tensor(block):  # one reading: least and largest are NaN where a number is
@@ -312,6 +305,11 @@ class WrappedRecords(Records):
     If the innermost records are partitioned over a cluster, all views are sent to the partitions,
     so that the same code sees the rows wherever they are. `n_rows` is for views whose rows are
     others than those of `records`; it need not be public.
+
+    Privacy
+    -------
+    Every view maps each row, or each unit, on its own, by numbers that are public or were released.
+    So neighbours stay neighbours. Nothing else here is private by itself.
     """
 
     #: Whether records that were made zeros stay zeros where sums are centred.
@@ -420,13 +418,7 @@ class CentredRecords(MappedRecords):
 
     Both are public or released; a reach that is left out or infinite clips nothing. Differences are
     finite: one that overflows is the largest double. A record that misses a value is zeros, whether
-    `CompleteRecords` lies around these records or inside them. So it adds nothing to sums: the two
-    orders have the same rows.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
-    neighbours.
+    `CompleteRecords` lies around these records or inside them: it adds nothing to sums.
     """
 
     def __init__(
@@ -456,12 +448,7 @@ class CentredRecords(MappedRecords):
 class ClippedRecords(MappedRecords):
     """The records with every value moved into the public bounds of its column.
 
-    Values beyond what is possible become the nearest possible ones. Missing values stay missing,
-    and records that are infinite are refused as everywhere.
-
-    Privacy
-    -------
-    Each row is mapped on its own, by numbers that are public, so neighbours stay neighbours.
+    Missing values stay missing, and infinite ones are refused as everywhere.
     """
 
     def __init__(self, records: Records, bounds: Bounds) -> None:
@@ -475,13 +462,7 @@ class ClippedRecords(MappedRecords):
 
 
 class RemappedRecords(MappedRecords):
-    """The records with transformed columns.
-
-    Privacy
-    -------
-    Each row is mapped on its own, by numbers that are public or were released, so neighbours stay
-    neighbours.
-    """
+    """The records with transformed columns."""
 
     def __init__(self, records: Records, transforms: Any) -> None:
         super().__init__(records)
@@ -507,8 +488,7 @@ class CompleteRecords(WrappedRecords):
 
     Privacy
     -------
-    Each record is mapped on its own, so neighbours stay neighbours. Dropping records instead
-    would make the number of records depend on the data.
+    Dropping records instead would make the number of records depend on the data.
     """
 
     def __init__(self, records: Records) -> None:
@@ -538,10 +518,7 @@ def complete_rows(block: Any) -> Any:
 class CountedRecords(WrappedRecords):
     """Records of which it is not public how many there are: `n_records` was released.
 
-    Privacy
-    -------
-    Sums are those of the rows themselves. Whatever divides them, or is planned for them, uses
-    the released number.
+    Sums are those of the rows themselves; whatever divides them, or is planned, uses `n_records`.
     """
 
     def __init__(self, records: Records, n_records: int) -> None:
@@ -571,11 +548,8 @@ class GroupedRecords(WrappedRecords):
     `codes` are the units of all rows, as numbers, and `chosen` says which rows are summed: at most
     `most_rows` of a unit. A source in any order, whose rows come to this process in arrays, is read
     once for as many rows as have room in a buffer, of the `n_counted` that were released. Views
-    around these records keep the order of rows, so that sums find units by counting rows.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `Units.bounded`. `unit_starts` are for exact sums alone.
+    around these records keep the order of rows, so that sums find units by counting rows;
+    `unit_starts` are for exact sums alone.
     """
 
     def __init__(
@@ -631,22 +605,8 @@ class GroupedRecords(WrappedRecords):
                 yield block[own]
 
 
-def grouped(records: Records, codes: IntArray, chosen: BoolArray, most_rows: int) -> Records:
-    """Return the records unit by unit: in order on the processor, then on the device they had."""
-    from hushcov.engines.records import DeviceRecords, on_processor
-
-    found = GroupedRecords(on_processor(records), codes, chosen, most_rows)
-    devices = [each for each in layers_of(records) if isinstance(each, DeviceRecords)]
-    return DeviceRecords(found, devices[0].device) if devices else found
-
-
 def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
-    """Return the grouped records below views, whose units have at most so many rows.
-
-    Privacy
-    -------
-    Sums that bound a unit as one refuse other records: rows of one unit might lie apart.
-    """
+    """Return the grouped records below views; in others, rows of a unit might lie apart."""
     found = [layer for layer in layers_of(records) if isinstance(layer, GroupedRecords)]
     if len(found) != 1 or found[0].most_rows > most_rows:
         raise PrivacyConditionError(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray, like
 from hushcov._compiled import run_parts, threads
+from hushcov._validation import check_feature_scale
 from hushcov.exceptions import RecordsFileError
-from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import (
     BlockFunction,
     Held,
@@ -62,25 +62,16 @@ def copy_bytes(
 class CompactRecords(WrappedRecords):
     """The records less a centre, within reach of it, as whole multiples of 1/512 of their scale.
 
-    The unit of a feature is its scale / 512, and its reach is made at most 32767 units. With
-    y = x - centre, clipped to [-reach, reach], a value becomes q units, where q is y times
-    512 / scale, rounded to an integer (halves to the even one). A feature of scale 0 becomes zero.
-    A record that misses a value is zeros, and stays zeros where `CentredRecords` takes another
-    centre off these.
+    With y = x - centre, clipped to [-reach, reach] and to 32767 units of scale / 512, a value
+    becomes y in such units, rounded to an integer (halves to the even one). A feature of scale 0
+    becomes zero. A record that misses a value is zeros, and stays zeros where `CentredRecords`
+    takes another centre off these. Centre, reach and scale are public or released.
 
-    The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), or in
-    a file if the records name a folder for it, and read in place of the records from then on.
-    Workers of a cluster that read files keep copies of what they read (`DaskRecords`), and a device
-    keeps one where it has room. Other records on a cluster or a device are mapped anew for every
-    sum.
-
-    Centre, reach and scale are public or released; `keep` says whether a copy may be kept.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
-    neighbours. The copy is in the memory of this process and goes with these records. A file is
-    written only where `FileRecords` was given a folder, see there.
+    The integers of the first sum are kept (if `keep`) in memory where they are few enough
+    (`copy_bytes`), or in a file where `FileRecords` was given a folder, and read in place of the
+    records from then on. The copy goes with these records. Workers of a cluster that read files
+    keep copies (`DaskRecords`), and a device keeps one where it has room. Other records on a
+    cluster or a device are mapped anew for every sum.
     """
 
     def __init__(
@@ -172,8 +163,10 @@ class CompactRecords(WrappedRecords):
         filled, keeps = 0, self.copy.rows is None and self.copy.most_bytes > 0
         if keeps:
             kept = np.empty((room, self.n_features), np.int16)
-        elif self.copy.rows is None:
-            file = self.copy.opened()
+        elif self.copy.rows is None and self.copy.folder is not None:
+            # Without a name: it goes with this process, or with the copy.
+            file = tempfile.TemporaryFile(dir=self.copy.folder, buffering=0)  # noqa: SIM115
+            weakref.finalize(self.copy, file.close)
         records = self._records.unfilled()
         for block in records._blocks_from(start):
             check_finite(block, gaps=records.gaps, names=self.feature_names)
@@ -200,21 +193,14 @@ class CompactRecords(WrappedRecords):
         return other
 
 
+@dataclass(eq=False)
 class KeptCopy:
     """Integers that are kept, or written to a file; several views of the same records share one."""
 
-    def __init__(self, most_bytes: int, folder: str | None) -> None:
-        self.most_bytes, self.folder = most_bytes, folder
-        self.rows: Any = None  # the first ones, or all
-        self.file: io.FileIO | None = None
-
-    def opened(self) -> io.FileIO | None:
-        """A new file without a name, which goes with this process; None where none may be made."""
-        if self.folder is None:
-            return None
-        file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115 (closed below)
-        weakref.finalize(self, file.close)
-        return file
+    most_bytes: int
+    folder: str | None
+    rows: Any = None  # the first ones, or all
+    file: io.FileIO | None = None
 
 
 def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16Array]:

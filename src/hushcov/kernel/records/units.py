@@ -18,11 +18,12 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray, is_tensor, like
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
 from hushcov.kernel.records.base import (
+    GroupedRecords,
     Records,
     WrappedRecords,
     default_block_rows,
-    grouped,
     hands_out_arrays,
+    layers_of,
 )
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -32,15 +33,9 @@ _SMALL = 2.0**-64  # no sum of as many rows as there can be is infinite
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The unit of every row, as a number from 0 on.
+    """The unit of every row, as a number from 0 on."""
 
-    Parameters
-    ----------
-    codes : ndarray of int
-        One for each row, in the order of the rows.
-    """
-
-    codes: IntArray
+    codes: IntArray  # in the order of the rows
 
     @cached_property
     def sizes(self) -> IntArray:
@@ -55,11 +50,16 @@ class Units:
         Each unit is mapped on its own, so that neighbours which differ in one unit differ in at
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
+        from hushcov.engines.records import DeviceRecords, on_processor
+
         # Also where no unit has more: how often records are read does not depend on them.
         chosen = self.chosen(records, most_rows)  # proof: step 3
-        if most_rows > 1:
-            return grouped(records, self.codes, chosen, most_rows)
-        return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))
+        if most_rows == 1:
+            return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))
+        # Rows are put in order on the processor, then sent to the device that they were on.
+        found = GroupedRecords(on_processor(records), self.codes, chosen, most_rows)
+        devices = [each for each in layers_of(records) if isinstance(each, DeviceRecords)]
+        return DeviceRecords(found, devices[0].device) if devices else found
 
     def chosen(self, records: Records, most_rows: int) -> BoolArray:
         """Choose the rows that are summed: those of a unit with the smallest fingerprints."""
@@ -75,12 +75,7 @@ class Units:
         return chosen
 
     def means(self, records: Records) -> Records:
-        """Return one record for each unit, the mean of its rows, whatever their order.
-
-        Privacy
-        -------
-        Each unit is mapped on its own to one record.
-        """
+        """Return one record for each unit, the mean of its rows, whatever their order."""
         check_means(records, in_parts=False)
         return MeanRecords(records, self)
 
@@ -95,10 +90,7 @@ def check_means(records: Records, *, in_parts: bool) -> None:
 
 
 class MeanRecords(WrappedRecords):
-    """The means of units. They are computed in memory, where all rows are held for once.
-
-    `n_records` is not public.
-    """
+    """The means of units, computed in memory. `n_records` is not public."""
 
     def __init__(self, records: Records, units: Units) -> None:
         super().__init__(records, len(units.sizes))
@@ -131,14 +123,9 @@ class MeanRecords(WrappedRecords):
 
 
 class RepeatedRecords(WrappedRecords):
-    """Every row a number of times: by its weight, or once if it is chosen and never if not.
+    """Every row as often as its weight says, or once if it is chosen and never if not.
 
     `n_records` is not public.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `Units.bounded` and `weighted`. A row is there at most as
-    often as the largest weight says.
     """
 
     def __init__(self, records: Records, times: NDArray[Any]) -> None:

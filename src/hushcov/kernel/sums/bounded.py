@@ -57,11 +57,7 @@ def _check_norm_bound(norm_bound: object) -> int:
 
 
 def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
-    """Return the sums over records of z_i for each feature i, with z as in `bounded_rows`.
-
-    Each record is mapped on its own to integers with ||z|| <= norm_bound, whatever its values. So
-    replacing one record moves the sums by at most 2 norm_bound in Euclidean norm.
-    """
+    """Return the sums over records of z_i for each feature i, with z as in `bounded_rows`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_rows * grid.half_width > LARGEST_SUM:
@@ -82,11 +78,7 @@ def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bou
 
     With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
-    zero. The sums are the same whatever the block size, the order of the records and the machine.
-
-    Each record is mapped on its own to integers that are not negative, of norm at most
-    `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart, and so are the sums when
-    one record is replaced.
+    zero. None is negative.
     """
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
@@ -117,11 +109,9 @@ def unit_means(
 ) -> IntArray:
     """Return the sums over units of their rows' integers, each at most `bound` long, and a number.
 
-    With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
-    trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
-
-    Whatever a unit is, what it adds has norm at most `bound`, beside a number from 0 to
-    `factor_range`: `docs/proofs/preparation.md`, step 10.
+    With v the sum of the integers of the m rows of a unit, it adds trunc(f v), of norm at most
+    `bound`, and trunc(f * floor(`factor_range` m / `most_rows`)), from 0 to `factor_range`, with
+    f = min(1, `bound` / ||v||): `docs/proofs/preparation.md`, step 10.
     """
     grid.check_features(records.n_features)
     largest = max(records.n_rows * grid.half_width, factor_range * most_rows)

@@ -1,4 +1,9 @@
-"""Counts of records: by the size or place of each feature, by norm, and without missing values."""
+"""Counts of records: by the size or place of each feature, by norm, and without missing values.
+
+Counts are the same on every machine, whatever the block size and the order of the records: octaves
+are read from the bits of a number, squared norms are exact integers, and differences and quotients
+are rounded once. Where records miss values, counts of columns leave them out.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like, namespace
-from hushcov._validation import check_integer
+from hushcov._validation import check_integer, check_numbers
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.grids import FeatureGrid, check_numbers
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
     Multipliers,
@@ -47,11 +52,7 @@ def log2_histogram(records: Records) -> IntArray:
     """Count for each feature (row) the records whose value lies in each octave (column).
 
     Column k of the `N_BINS` columns counts |x| in [2^(k-65), 2^(k-64)). Column 0 counts all smaller
-    values, zeros included, and the last column all larger ones. The octave is read from the bits of
-    a number, so the counts are the same on every machine.
-
-    A record adds one count to every row, so replacing a record moves the counts by at most sqrt(2
-    n_features) in Euclidean norm.
+    values, zeros included, and the last column all larger ones.
     """
     counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
     return records.map_sum(counts)
@@ -69,14 +70,8 @@ def signed_octaves(
 
     With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
     63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
-    2^-64 or at most `dead_zone`. The difference is rounded once, and its octave read from its bits,
-    so the counts are the same on every machine, whatever the block size and the order of the
-    records. Records that `CompleteRecords` leaves out count nowhere, and others once in every row.
-    `columns` are indices of features; `centre` and `dead_zone` have one number for each of them,
+    2^-64 or at most `dead_zone`. `centre` and `dead_zone` have one number for each of `columns`,
     public or released.
-
-    A record adds at most one count to every row, whatever its values. So replacing one moves the
-    counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
     columns = _check_columns(columns, records.n_features)
     arguments = (
@@ -138,10 +133,8 @@ def cell_counts(
     """Count for each of some columns (row) in which cell of its own grid (column) the values lie.
 
     Cell i counts x with floor((x - start) / width) - first = i. Values outside the `n_cells` cells
-    count nowhere. The difference and the quotient are doubles, each rounded once, so the counts
-    are the same on every machine, whatever the block size and the order of the records. Records
-    that `CompleteRecords` leaves out count nowhere. `columns` are indices of features; `starts`,
-    `widths` and `firsts`, within 2^52 of the start, have one number for each, public or released.
+    count nowhere. `starts`, `widths` and `firsts`, within 2^52 of the start, have one number for
+    each of `columns`, public or released.
     """
     columns = _check_columns(columns, records.n_features)
     size = len(columns)
@@ -176,8 +169,7 @@ def count_cells(
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
     """Count for each of some columns (row) between which of its edges (row) the values lie.
 
-    Bin k counts x with exactly k edges at most x; records that `CompleteRecords` leaves out count
-    nowhere. Edges do not decrease, and are public or released.
+    Bin k counts x with exactly k edges at most x. Edges never decrease, public or released.
     """
     columns = _check_columns(columns, records.n_features)
     if edges.ndim != 2 or len(edges) != len(columns) or not (np.diff(edges) >= 0).all():
@@ -216,13 +208,8 @@ def norm_counts_of(
 ) -> RowSums:
     """Count records by squared norm between edges, after the sums of signs if asked for.
 
-    With y the record's integers on `grid` and q = ||y||^2, bin j counts the records for which
-    exactly j edges are below q: bin 0 has q <= the first edge, the last bin q > the last edge, and
-    an edge belongs to the bin below it. Squared norms are exact integers, so the counts are the
-    same whatever the block size, the order of the records and the machine.
-
-    A record adds one to one count, so replacing a record moves the counts by at most sqrt(2) in
-    Euclidean norm.
+    With y the record's integers on `grid`, bin j counts the records for which exactly j edges are
+    below ||y||^2: an edge belongs to the bin below it.
     """
     grid.check_features(records.n_features)
     grid.check_squared_norms()
@@ -246,10 +233,7 @@ def count_norms(rows: Any, grid: Multipliers, edges: FloatArray, n_signs: int, t
 
 
 def sign_sums(records: Records) -> IntArray:
-    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
-
-    Replacing one record moves every sum by at most 2.
-    """
+    """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0."""
     return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
 
@@ -259,10 +243,7 @@ def sum_signs(rows: Any, total: Any) -> None:
 
 
 def count_complete(records: Records) -> int:
-    """Return how many records miss no value.
-
-    Replacing one record moves the count by at most 1.
-    """
+    """Return how many records miss no value."""
     return int(records.map_sum(RowSums(count_rows, (), (1,), centring=False, takes_gaps=True))[0])
 
 

@@ -1,4 +1,8 @@
-"""Exact Gram matrices in integers of records and of units, and scores of pairs from panels."""
+"""Exact Gram matrices in integers of records and of units, and scores of pairs from panels.
+
+No rounding takes place after that of a record's own coordinates, so the block size, the order of
+the records and the number of threads change no bit.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +50,7 @@ _AGAIN = 0.99  # of a factor for which truncated rows came out too long
 def second_moments(records: Records, grid: IntegerGrid) -> Statistics:
     """Return the exact second moments of `records` on `grid`, in one pass.
 
-    The result is the same bit for bit whatever the block size, the order of the records and
-    the number of threads, because no rounding takes place after that of the grid, which is public.
-    `IntegerGrid.for_records` makes one that always has room.
+    `IntegerGrid.for_records` makes a grid that always has room.
     """
     record_map = RecordMap(records.n_features, grid, feature_names=records.feature_names)
     return record_statistics(records, record_map)
@@ -74,9 +76,8 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
 def add_wide(rows: Any, grid: IntegerGrid, total: Any) -> None:
     """Add the products of digits of integers on a wide grid.
 
-    An integer is up to three digits of 15 bits with signs, so the products of digits are those of a
-    grid of `largest_half_width`. Their sums over some rows are cut into twice 15 bits and the rest,
-    which is at most the number of rows: int64 holds 2**47 of them over 2**62 records.
+    An integer is up to three digits of 15 bits with signs. Sums of products over some rows are cut
+    into twice 15 bits and the rest, which is at most the number of rows: int64 has room for 2**62.
     """
     xp, base = namespace(rows), 1 << DIGIT_BITS
     for start in range(0, len(rows), _EXACT_ROWS):
@@ -104,15 +105,7 @@ def _wide_gram(records: Records, grid: IntegerGrid) -> NDArray[Any]:
 
 
 def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:
-    """Return the sum over records of z_i z_j, an exact integer matrix.
-
-    With z as in `bounded_rows`. The result is the same bit for bit whatever the block size and the
-    order of the records: no rounding takes place after that of the record's own coordinates.
-
-    Each record is mapped on its own to integers with |z_i| <= half_width and ||z|| <= norm_bound.
-    From these two bounds `docs/proofs/gaussian.md` derives how far the matrix moves when one record
-    is replaced.
-    """
+    """Return the sum over records of z_i z_j, with z as in `bounded_rows`."""
     _check_room(records, grid)
     d = grid.n_features
     return records.map_sum(_Gram(add_gram, bounded_rows(grid, norm_bound), (d, d)))
@@ -123,10 +116,8 @@ def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows
 
     Y are the integers of the rows of a unit on `grid`. Z is Y where the Frobenius norm of Y'Y is
     at most `bound`; else all its numbers are multiplied by one factor and rounded towards zero,
-    and the factor is made smaller until Z'Z is within the bound.
-
-    Each unit is mapped on its own to a matrix of norm at most `bound` without negative eigenvalues:
-    `docs/proofs/gaussian.md`, step 7.
+    and the factor is made smaller until Z'Z is within the bound (`docs/proofs/gaussian.md`, step
+    7).
     """
     cure = "it is a public bound on the norm of what a unit adds, in squared steps of the grid."
     check_integer("bound", bound, at_least=1, cure=cure)
@@ -140,8 +131,6 @@ def unit_norm_histogram(records: Records, grid: FeatureGrid, most_rows: int) -> 
     """Return how many units have the Frobenius norm of Y'Y in each of its quarter octaves.
 
     Bin b has norms of 2^((b - 2) / 4) up to 2^((b - 1) / 4).
-
-    Replacing one unit moves one count from one bin to another.
     """
     _check_room(records, grid)
     grid.check_squared_norms()

@@ -61,13 +61,9 @@ class ProductMap:
 
     with f = min(1, `norm_bound` / ||v||) and Q the sum of all y_i^2, at most M `size_cap`.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record, or one unit, moves the sum of
-    contributions by at most sqrt((2 norm_bound)^2 + factor_range^2 + size_range^2) in Euclidean
-    norm: the first part has norm at most `norm_bound` for every one, the two numbers lie in
-    [0, their range]. All of it is exact (`docs/proofs/screened.md`, steps 4 and 11), and sums fit
-    in int64 up to 2^36 records. `means` are public or released.
+    The first part has norm at most `norm_bound`, and the two numbers lie in [0, their range]. All
+    of it is exact (`docs/proofs/screened.md`, steps 4 and 11), and sums fit in int64 up to 2^36
+    records. `means` are public or released.
     """
 
     grid: FeatureGrid
@@ -149,12 +145,7 @@ class ProductMap:
         return self._row_sums(records, bounds, self.n_products + 2)
 
     def norm_histogram(self, records: Records) -> IntArray:
-        """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
-
-        Of units it is the norm of v; there are more bins.
-
-        Replacing one record, or one unit, moves one count from one bin to another.
-        """
+        """Return how many records have ||z||, or units ||v||, in each bin; see `norm_of_bin`."""
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
@@ -172,9 +163,9 @@ class ProductMap:
         return RowSums(add_unit_contributions, arguments, (size,), self.rows_per_unit)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
-        """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
+        """Return `factor` times the norm in the middle of a bin (a quarter octave), from 1 on.
 
-        Bins are quarter octaves. The answer is an integer of at least 1.
+        It is the largest possible norm, if that is less.
         """
         norm = int(factor * 2.0 ** ((index - 1.5) / 4))
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))

@@ -113,11 +113,10 @@ class RowSums:
     """A block function that checks rows itself and adds them up on all cores. Picklable.
 
     Sums are exact integers of this shape, the same whatever rows are taken together.
-    `kernel(rows, *arguments, total)` adds finite rows to a total, and leaves them as they are. The
-    arguments are public or released. Rows are centred about `about` before. Without `centring` they
-    come as they are, without those that are not finite: `takes_gaps` then leaves out records with
-    nulls. Where units have up to `most_rows` rows, the kernel gets where units start after the
-    rows, and where the last one ends.
+    `kernel(rows, *arguments, total)` adds finite rows, centred about `about`, to a total; the
+    arguments are public or released. Without `centring` rows come as they are, and `takes_gaps`
+    leaves out those that are not finite. Where units have up to `most_rows` rows, the kernel gets
+    where units start after the rows, and where the last one ends.
     """
 
     kernel: Any
@@ -229,8 +228,7 @@ def square_norms(rows: Any) -> Any:
 def shortening(square: Any, bound: float, longest: float | None = None) -> Any:
     """Return factors that scale down to a bound what is longer, from squared norms; 1 elsewhere.
 
-    A norm is longer if its square is beyond `longest`, the square of the bound if left out. Four
-    roundings, by 2**-53 each, are less than what `INSIDE` takes off.
+    A norm is longer if its square is beyond `longest`, the square of the bound if left out.
     """
     xp, longest = namespace(square), bound * bound if longest is None else longest
     quotient = xp.full_like(square, bound) / xp.sqrt(square)  # rounded once
@@ -256,12 +254,8 @@ def whole(numbers: Any) -> Any:
 
 
 def column_sums(rows: Any) -> Any:
-    """Return the sums of columns of integers, in 64 bits; doubles hold those of few rows exactly.
-
-    Integers of rows that are added up are below 2**27, and so few rows stay near that sums are
-    below 2**43. Rows of a device may be many.
-    """
-    if isinstance(rows, np.ndarray):
+    """Return the sums of columns of integers below 2**27, in 64 bits."""
+    if isinstance(rows, np.ndarray):  # so few rows that sums are below 2**43, exact in doubles
         return whole(np.ones(len(rows)) @ rows)
     return whole(rows).sum(0)
 
@@ -283,10 +277,7 @@ def count_in_bins(bins: Any, total: Any) -> None:
 
 
 def sum_together(records: Any, sums: Sequence[RowSums]) -> list[IntArray]:
-    """Return several sums over the records, which are read once for all of them.
-
-    Nothing here is private by itself; each sum is what it is alone.
-    """
+    """Return several sums over the records, which are read once for all of them."""
     return split(records.map_sum(joined(sums)), sums)
 
 

@@ -256,15 +256,9 @@ def _add_pairs(
 
 
 class PackedSigns:
-    """The signs of all records, as bits: one for each, and two where there are zeros.
+    """The signs of all records, as bits; `sums` has the sums of sgn(x_i) over them.
 
-    The records are read once, here. The attribute `sums` has the sums of sgn(x_i) over them. On a
-    cluster or a device use `sign_gram_and_sums`.
-
-    Privacy
-    -------
-    Nothing here is private by itself, and the bits are a copy of what is sensitive in memory; see
-    `sign_gram_and_sums`.
+    The records are read once, here. On a cluster or a device use `sign_gram_and_sums`.
     """
 
     def __init__(self, records: Records) -> None:
@@ -290,8 +284,7 @@ def sign_gram_and_sums(
     """Return the sums over records of sgn(x_i) sgn(x_j), and those of sgn(x_i); sgn(0) is 0.
 
     The rows of the matrix are features `start` to `stop` - 1, its columns and the sums are of
-    features from `start` on. Entries below the diagonal may be left out, as zeros. Replacing one
-    record moves every entry and every sum by at most 2.
+    features from `start` on. Entries below the diagonal may be left out, as zeros.
     """
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
@@ -314,12 +307,11 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = PackedSigns(records)
-    return pair_sums(
-        lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
-        d,
-        largest,
-        panel_bytes=PACKED_PANEL_BYTES,
-    )
+
+    def panel(start: int, stop: int) -> IntArray:
+        return score(signs.gram(start, stop), signs.sums[start:], start, stop)
+
+    return pair_sums(panel, d, largest, panel_bytes=PACKED_PANEL_BYTES)
 
 
 def candidate_sign_sums(
@@ -327,8 +319,7 @@ def candidate_sign_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
 
-    They take one reading and nothing of size n_features^2. Replacing one record moves every sum by
-    at most 2.
+    They take one reading and nothing of size n_features^2.
     """
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))

@@ -43,10 +43,7 @@ class RecordMap:
     feature_names : tuple of str, optional
         Names of the columns, in their order.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Everything here is public, and must be fixed before any
-    record is read. Each record is mapped on its own.
+    All of it is public, and is fixed before any record is read. Each record is mapped on its own.
     """
 
     n_features: int
@@ -75,17 +72,11 @@ class RecordMap:
                     "scaled down on a FeatureGrid only."
                 )
             self.grid.check_squared_norms()
-        names: object = self.feature_names
-        if names is None:
-            return
-        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        names: Any = self.feature_names
+        every = isinstance(names, tuple) and len(names) == d
+        if names is not None and not (every and all(isinstance(name, str) for name in names)):
             raise ParameterError(
-                f"feature_names must be a tuple of strings, got {shown(names)}: name every column, "
-                "or pass None."
-            )
-        if len(names) != d:
-            raise ParameterError(
-                f"feature_names must be {d}, one for each feature, got {len(names)}: name every "
+                f"feature_names must be a tuple of {d} strings, got {shown(names)}: name every "
                 "column, or pass None."
             )
 
@@ -149,7 +140,7 @@ class Statistics:
     """The integer Gram matrix of mapped records: gram[i, j] = sum over records of y_i y_j.
 
     NOT PRIVATE: these are exact sums. They are as sensitive as the records; send and store them
-    with the same care. What a fit releases from them is private.
+    with the same care. What a fit releases from them is private, if every record is summed once.
 
     Parameters
     ----------
@@ -162,13 +153,6 @@ class Statistics:
         What was made of each record; public.
     parts : frozenset of str, optional
         Names of the passes over records that were added up, so that none is added twice.
-
-    Privacy
-    -------
-    Nothing here is private by itself: `gram` and `covariance()` are exact statistics of the
-    records and must not be released. Neighbours differ by the replacement of one record. The
-    sensitivities below are exact integers that depend on the grid alone; they hold if every record
-    is summed once.
     """
 
     gram: NDArray[Any] = field(repr=False)
@@ -205,13 +189,9 @@ class Statistics:
 
     @property
     def entry_sensitivity(self) -> int:
-        """Most that any entry of `gram` can move when one record is replaced: 2 half_width^2.
+        """Most that an entry of `gram` can move when one record is replaced: 2 half_width^2.
 
-        Proof. Only the replaced record's term changes, so gram[i, j] moves by
-        y'_i y'_j - y_i y_j. Each coordinate is an integer in [-half_width, half_width], so both
-        products lie in [-half_width^2, half_width^2] and differ by at most twice that. Off the
-        diagonal, y = (h, h) and y' = (h, -h) with h = half_width attain it, unless the norm of
-        rows is bounded.
+        It moves by y'_i y'_j - y_i y_j, and both products lie in [-half_width^2, half_width^2].
         """
         return 2 * self.grid.half_width**2
 
@@ -226,8 +206,7 @@ class Statistics:
     def merge(self, *others: Statistics) -> Statistics:
         """Return the statistics of these records and those of other sites together.
 
-        The order in which sites are added changes no bit. Their records must not overlap; sums
-        that were added before are refused.
+        Their records must not overlap; sums that were added before are refused.
         """
         n_records, parts = self.n_records, set(self.parts)
         for other in others:
