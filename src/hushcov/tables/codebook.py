@@ -272,8 +272,7 @@ class CodebookColumn:
     @property
     def has_own_words(self) -> bool:
         """True if some fields that are not numbers have a meaning in this column alone."""
-        words = (*self.synonyms, *self.missing_codes)
-        return any(number_in(folded(word)) is None for word in words)
+        return any(number_in(folded(x)) is None for x in (*self.synonyms, *self.missing_codes))
 
     @cached_property
     def reading(self) -> FieldReader:
