@@ -29,10 +29,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.kernel.records.base import (
-    Records,
-    default_block_rows,
-)
+from hushcov.kernel.records.base import MappedRecords, Records, default_block_rows
 from hushcov.tables.cells import (
     FIRST_ROWS,
     MISSING_CODES,
