@@ -20,7 +20,6 @@ PROVED = (f"{PACKAGE}/fit", f"{LAB}/peers")
 NOT_PROVED = {"__init__", "estimators", "plan", "stage", "bingham", "normals"}
 # Public numbers alone.
 NOT_PROVED |= {"mechanism", "registry", "reference", "comparison", "outlook"}
-NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 # A page for a whole folder.
 SLICES = {"multiscale": f"{PACKAGE}/paper", "genotypes": "genotypes/src/hushcov_genotypes"}
 # Pages about code in several places, which count for no other page.

@@ -69,17 +69,15 @@ def largest_mu(
     return found / relation.most_rows * WITHIN
 
 
-def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()) -> float:
+@lru_cache(maxsize=1024)
+def calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...] = ()) -> float:
     """Return the largest mu whose Gaussian mechanism, after what was spent, is (epsilon, delta)-DP.
 
     The standard deviation to use is l2 sensitivity / mu. For several Gaussians, mu is the root
     of the sum of their squares. `spent` are events on the same records that share the budget.
     """
-    return _calibrate_gaussian(*_check_budget(epsilon, delta), tuple(spent))
+    epsilon, delta = _check_budget(epsilon, delta)
 
-
-@lru_cache(maxsize=1024)
-def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
     def holds(mu: float) -> bool:
         return gaussian_delta(mu, epsilon) <= delta and gaussian_epsilon(mu, delta) <= epsilon
 
@@ -93,16 +91,14 @@ def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) 
     return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
 
 
+@lru_cache(maxsize=1024)
 def calibrate_zcdp(epsilon: float, delta: float) -> float:
     """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
 
     Discrete Gaussians and bounded-range steps may share it: mu^2/2 and count * eta^2/8 add up.
     """
-    return _calibrate_zcdp(*_check_budget(epsilon, delta))
+    epsilon, delta = _check_budget(epsilon, delta)
 
-
-@lru_cache(maxsize=1024)
-def _calibrate_zcdp(epsilon: float, delta: float) -> float:
     def holds(rho: float) -> bool:
         curve = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho)))
         return curve.epsilon_at(delta) <= epsilon and curve.delta_at(epsilon) <= delta

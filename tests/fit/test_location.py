@@ -15,7 +15,7 @@ from budgets import ample, spent, squared
 from fit.settings import seeded
 from hushcov.bounds import check_bounds
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.fit import octaves
+from hushcov.fit import scales
 from hushcov.fit.location import LocationParameters, LookUnits, find_location
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation
@@ -132,9 +132,6 @@ def test_no_path_spends_more_than_was_charged(n, mu, d, later):
     assert squares(spent) <= Fraction(parameters.largest_mu) ** 2
 
 
-# Privacy
-
-
 # Evidence
 
 
@@ -150,8 +147,8 @@ def test_noise_becomes_a_scale_no_more_often_than_the_level(monkeypatch, runs):
     """False-alarm rate below 1e-6; evidence that forgets how many bins there are is noticed."""
     assert false_finds(runs, 1e-5) <= 1  # (40 * 1e-5)^2 / 2
     assert false_finds(runs, 0.05) <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
-    alone = octaves.deviations
-    monkeypatch.setattr(octaves, "deviations", lambda tests, level: alone(1, level))
+    alone = scales.deviations
+    monkeypatch.setattr(scales, "deviations", lambda tests, level: alone(1, level))
     assert false_finds(runs, 0.05) > stats.binom.isf(FALSE_ALARM, runs, 0.05)
 
 
@@ -257,7 +254,7 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
 
 def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):
     """Counts of normal columns of deviation 50 by sign and octave, with the noise of a look."""
-    edges = np.exp2(np.arange(octaves.N_OCTAVES + 1.0) + SMALLEST_EXPONENT) / 50
+    edges = np.exp2(np.arange(scales.N_OCTAVES + 1.0) + SMALLEST_EXPONENT) / 50
     above = np.diff(special.ndtr(edges - mean))
     below = np.diff(special.ndtr(edges + mean))
     expected = n * np.concatenate([below, above, [0.0]])
@@ -266,9 +263,9 @@ def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):
 
 
 def too_large(mean, n_columns=30_000):
-    limits = octaves.thresholds(50, 1e-5 / 12, {})
+    limits = scales.thresholds(50, 1e-5 / 12, {})
     sigma = np.full(n_columns, 212.0)
-    found = octaves.read_all(noisy_columns(mean, n_columns), sigma, 30_000, limits)
+    found = scales.read_all(noisy_columns(mean, n_columns), sigma, 30_000, limits)
     return sum(reading is not None and reading.scale > 150 for reading in found)
 
 
@@ -276,7 +273,7 @@ def too_large(mean, n_columns=30_000):
 def test_noise_beyond_the_last_octave_hardly_ever_makes_a_scale_three_times_too_large(monkeypatch):
     """5e-6 of such columns, so more than 4 of 30,000 once in 1e6 times; 7e-4 with any fringe."""
     assert too_large(-3.3) <= 4
-    monkeypatch.setattr(octaves, "_without_fringe", lambda counts, sigma, used, *_: used)
+    monkeypatch.setattr(scales, "_without_fringe", lambda counts, sigma, used, *_: used)
     assert too_large(-3.3) > 4
 
 

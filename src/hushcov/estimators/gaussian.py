@@ -17,7 +17,7 @@ from hushcov.fit import Plan
 from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
-    release_gaussian_sums,
+    release_gaussian,
 )
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.fit.mechanism import MechanismPlan
@@ -25,6 +25,7 @@ from hushcov.fit.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.queries import SummedGram
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 
@@ -146,7 +147,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             entropy = entropy_source(self.random_state)
             with self._charged(budget.certificate):
                 session = Session(statistics, budget, entropy)
-                release = release_gaussian_sums(session, record_map, parameters)
+                release = release_gaussian(session, scale, parameters, SummedGram)
                 making = replace(
                     release.making, threshold=chosen.threshold(release), scales="given"
                 )

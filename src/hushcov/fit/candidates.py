@@ -462,7 +462,13 @@ def _that_matter(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
                 return near
         if dense(first, deviation):
             return every
-        ladder, selected = _climbed(run, (first.rows, first.columns)), ~every
+        # A ladder over the signs of the candidates, climbed to its end.
+        inputs, tilt = run.parameters.inputs, run.given.tilt
+        means = None if tilt is None else tuple(tilt.tolist())
+        scores = PairSigns(run.d, means, (first.rows, first.columns))
+        ladder, selected = Ladder(run.session, scores, inputs), ~every  # proof: step 4
+        while ladder.climb(RULES.weakest_pair * _noise_norm(run, ladder.real)):
+            pass
         selected[ladder.selected] = True
         run.hidden = hidden_norm(first.only(~selected), deviation, run.d)
         if run.hidden > _noise_norm(run, len(every)):  # many weak ones matter after all
@@ -473,22 +479,11 @@ def _that_matter(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
     return keep
 
 
-def _climbed(run: _CandidateRun, places: tuple[IntArray, IntArray]) -> Ladder:
-    """A ladder over the signs of the candidates, climbed to its end."""
-    inputs, tilt = run.parameters.inputs, run.given.tilt
-    scores = PairSigns(run.d, None if tilt is None else tuple(tilt.tolist()), places)
-    ladder = Ladder(run.session, scores, inputs)  # proof: step 4
-    while ladder.climb(RULES.weakest_pair * _noise_norm(run, ladder.real)):
-        pass
-    return ladder
-
-
 def _noise_norm(run: _CandidateRun, real: float) -> float:
     """The norm of the noise if so many pairs got most of what is left."""
     real = max(real, run.d / 4)
-    noise = value_noise(
-        round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.session.remaining)
-    )
+    mu = math.sqrt(RULES.values_time_share * run.session.remaining)
+    noise = value_noise(round(RULES.selected_over_real * real), run.parameters.inputs, mu)
     return band_norm(2 * real / run.d + 1, run.d) * detection_deviation(noise, run.sampled)
 
 

@@ -43,54 +43,35 @@ class CompleteParameters(Stage):
 
         Privacy
         -------
-        See `CompleteCount`; the count moves by at most 1: `docs/proofs/complete.md`.
+        The count moves by at most 1: `docs/proofs/complete.md`.
         """
         session, count = prepared.session.view(views.complete()), self.n_records
         if self.sigma:
             query, noise = queries.CompleteRows(prepared.wanted), (self.sigma,)
             noisy = session.measure(query, self.cost().mu, self.released, deviations=noise)
             count = int(noisy.integers[0])  # proof: step 1
-        released = read_count(count, self)
-        found = released.to_dict()
-        if not released.enough:
+        released, share, enough = self.read(count)
+        found = {"released": released, "of": self.n_records, "noise_sd": self.sigma}
+        if not enough:
             raise TooFewCompleteError(
                 f"{complete_words(found)}. These are too few to release anything useful. The count "
                 "is a release by itself, and it is paid for."
             )
         making = {**prepared.making, "complete": found}
-        return replace(
-            prepared, session=session, share=released.share, first=prepared.wanted, making=making
-        )
+        return replace(prepared, session=session, share=share, first=prepared.wanted, making=making)
 
+    def read(self, noisy: int) -> tuple[int, float, bool]:
+        """Return what a noisy count says: the number, the share, and whether it is enough.
 
-@dataclass(frozen=True)
-class CompleteCount:
-    """The released count of complete records: everything here follows from the noisy number.
-
-    `released` lies between 0 and the number of all records. `share` is about which share of the
-    records is complete, from 0.01 to 1; it is 1 where the count lies within two deviations of all,
-    because then mostly no record misses a value. `enough` says whether there is more than noise to
-    release of the complete records.
-    """
-
-    released: int
-    share: float
-    enough: bool
-    parameters: CompleteParameters
-
-    def to_dict(self) -> dict[str, int]:
-        """Return it as the document of a release has it."""
-        n, sigma = self.parameters.n_records, self.parameters.sigma
-        return {"released": self.released, "of": n, "noise_sd": sigma}
-
-
-def read_count(noisy: int, parameters: CompleteParameters) -> CompleteCount:
-    """Return the count of complete records that a noisy number says."""
-    n, sigma = parameters.n_records, parameters.sigma
-    every = noisy >= n - ALL_WITHIN * sigma
-    share = 1.0 if every else max(noisy / n, _FEWEST)  # proof: step 2
-    enough = noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
-    return CompleteCount(min(max(noisy, 0), n), share, enough, parameters)
+        The number lies between 0 and that of all records. The share of complete records is about
+        that, from 0.01 to 1; it is 1 where the count lies within two deviations of all, because
+        then mostly no record misses a value.
+        """
+        n, sigma = self.n_records, self.sigma
+        every = noisy >= n - ALL_WITHIN * sigma
+        share = 1.0 if every else max(noisy / n, _FEWEST)  # proof: step 2
+        enough = noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
+        return min(max(noisy, 0), n), share, enough
 
 
 def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:

@@ -18,8 +18,8 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.bounds import Bounds
-from hushcov.fit import octaves
-from hushcov.fit.octaves import ANYWHERE, Moments, deviations, moments
+from hushcov.fit import scales
+from hushcov.fit.scales import ANYWHERE, Moments, deviations, moments
 from hushcov.inputs import Found
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours, smallest_sigma
 from hushcov.kernel.queries import (
@@ -436,14 +436,14 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
         column.counts = (before + own * more) / column.precision
     means = np.stack([column.counts for column in columns if column.counts is not None])
     sigma = np.array([column.precision**-0.5 for column in columns])
-    limits = octaves.thresholds(len(columns), look.level, dict(look.popular))
+    limits = scales.thresholds(len(columns), look.level, dict(look.popular))
     known = [column.moments for column in columns]
-    readings = octaves.read_all(means, sigma, look.n, limits, known)
+    readings = scales.read_all(means, sigma, look.n, limits, known)
     pooled, again = np.zeros(len(columns)), RULES.centred_again
     if any(each is not None and abs(each.offset) < again * each.scale for each in readings):
-        pooled = octaves.pooled_scales(means, float(sigma.max()), look.n)
+        pooled = scales.pooled_scales(means, float(sigma.max()), look.n)
     # The largest counts of two neighbouring octaves, by sign, and the exponents of their ends.
-    counts = octaves.signed(means)
+    counts = scales.signed(means)
     pairs = counts[..., 1:] + counts[..., :-1]
     held, ends = pairs.max(axis=-1), np.argmax(pairs, axis=-1) + 2 + SMALLEST_EXPONENT
     # Everything but noise that two octaves may lack to hold all records.
@@ -469,7 +469,7 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
 def _take_reading(
     look: Look,
     column: Column,
-    reading: octaves.Reading,
+    reading: scales.Reading,
     pooled: float,
     sigma: float,
     end: int | None,
@@ -510,18 +510,18 @@ def _take_reading(
 def _look_at_cells(look: Look, columns: Sequence[Column], n_tested: int) -> None:
     """Count two levels of cells: the second in the four cells that hold nearly all."""
     firsts = np.zeros(len(columns), dtype=np.int64)
-    level = _Level(look, columns, firsts, octaves.N_CELLS, 1, None, n_tested)
+    level = _Level(look, columns, firsts, scales.N_CELLS, 1, None, n_tested)
     opened = level.take_spreads()
     if not opened:
         return
-    firsts = np.array([octaves.first_opened(level.counts[i]) for i in opened], dtype=np.int64)
+    firsts = np.array([scales.first_opened(level.counts[i]) for i in opened], dtype=np.int64)
     # Cells outside were not counted, and are taken for empty.
     padded = np.pad(level.counts[opened], ((0, 0), (1, 1)))
     parents = np.take_along_axis(
-        padded, firsts[:, None] + np.arange(1, 1 + octaves.N_OPENED), axis=1
+        padded, firsts[:, None] + np.arange(1, 1 + scales.N_OPENED), axis=1
     )
-    inner, firsts = [columns[i] for i in opened], firsts * octaves.N_CELLS
-    level = _Level(look, inner, firsts, octaves.N_CHILDREN, 2, parents, n_tested)
+    inner, firsts = [columns[i] for i in opened], firsts * scales.N_CELLS
+    level = _Level(look, inner, firsts, scales.N_CHILDREN, 2, parents, n_tested)
     for i in level.take_spreads():
         level.take_place(i)
 
@@ -545,7 +545,7 @@ class _Level:
         self.deviations = look.offset_deviations(2 * n_tested)
         index = np.array([column.index for column in columns], dtype=np.int64)
         self.starts = np.array([column.start for column in columns])
-        self.widths = np.array([column.width / octaves.N_CELLS**depth for column in columns])
+        self.widths = np.array([column.width / scales.N_CELLS**depth for column in columns])
         self.counts = look.noisy(CellCounts(index, self.starts, self.widths, firsts, n_cells))
 
     def take_spreads(self) -> list[int]:
@@ -554,12 +554,12 @@ class _Level:
         # Columns of which two neighbouring cells hold nearly all records.
         most = (self.counts[:, 1:] + self.counts[:, :-1]).max(axis=1)
         missing = self.deviations * math.sqrt(2) * look.sigma
-        narrow = most > min(octaves.RULES.concentrated * look.n, look.n - missing)
+        narrow = most > min(scales.RULES.concentrated * look.n, look.n - missing)
         wide = np.flatnonzero(~narrow)
         if len(wide):
-            z = deviations(self.n_tested * octaves.CELLS_LOOKED_AT, look.level)
+            z = deviations(self.n_tested * scales.CELLS_LOOKED_AT, look.level)
             parents = None if self.parents is None else self.parents[wide]
-            spreads = octaves.read_spreads(self.counts[wide], parents, look.sigma, look.n, z)
+            spreads = scales.read_spreads(self.counts[wide], parents, look.sigma, look.n, z)
             for i, spread in zip(wide.tolist(), spreads, strict=True):
                 if spread is not None and spread.in_one_place:
                     narrow[i] = True
@@ -567,14 +567,14 @@ class _Level:
                     self._take_spread(i, spread)
         return [int(i) for i in np.flatnonzero(narrow)]
 
-    def _take_spread(self, i: int, spread: octaves.CellSpread | None) -> None:
+    def _take_spread(self, i: int, spread: scales.CellSpread | None) -> None:
         column = self.columns[i]
         if spread is None:
             column.settle(column.fallback)
             return
         centre, scale = self._position(i, spread.centre), spread.scale * float(self.widths[i])
         if spread.reach is not None and spread.reach > RULES.clusters * spread.scale:
-            reach = octaves.bounded_reach(spread.reach / spread.scale, self.look.low_reach)
+            reach = scales.bounded_reach(spread.reach / spread.scale, self.look.low_reach)
             column.settle(ColumnPlace(centre, scale, reach))
         else:
             column.way = Way.REFINED
@@ -586,7 +586,7 @@ class _Level:
         Where some of it surely lies elsewhere, narrower cells would not show its spread.
         """
         column, look = self.columns[i], self.look
-        first, opened = octaves.first_opened(self.counts[i]), octaves.N_OPENED
+        first, opened = scales.first_opened(self.counts[i]), scales.N_OPENED
         width = float(self.widths[i])
         column.count_about(self._position(i, first + opened / 2), opened / 2 * width)
         column.start, column.width = self._position(i, first), opened * width
@@ -623,11 +623,11 @@ def _settle_by_bounds(columns: list[Column], n: int, *, last: bool) -> None:
             continue
         if column.counts is not None and square.any():
             noise = RULES.added_deviations * noise * float(square.max())
-            seen = float((octaves.signed(column.counts) * square).sum())
+            seen = float((scales.signed(column.counts) * square).sum())
             scale = min(half, math.sqrt(max(seen + noise, noise) / n + column.dead_zone**2))
         place = ColumnPlace(column.low / 2 + column.high / 2, half, 1.0)
         if scale != half:
-            reach = octaves.bounded_reach(half / scale * 2, 1.0)
+            reach = scales.bounded_reach(half / scale * 2, 1.0)
             place = ColumnPlace(column.centre, scale, reach)
         column.settle(place)
 
@@ -646,10 +646,10 @@ def _settle_by_others(columns: list[Column], popular: Counter[int], n: int) -> N
         apart = n - float(column.counts[-1])
         if not RULES.sure_deviations * sigma <= apart <= n / 2:
             continue
-        counts = octaves.signed(column.counts).ravel()
+        counts = scales.signed(column.counts).ravel()
         best = max(known, key=lambda each: float(counts[each]))
         held, square = float(counts[best]), float(column.moments.square.ravel()[best])
         share = min(held + sigma, apart, float(n)) / n
         if held > fitting * sigma and held + fitting * sigma > apart / 2 and square > 0:
-            reach = octaves.bounded_reach(2 / math.sqrt(share), RULES.low_reach)
+            reach = scales.bounded_reach(2 / math.sqrt(share), RULES.low_reach)
             column.settle(ColumnPlace(column.centre, math.sqrt(share * square), reach))

@@ -297,6 +297,18 @@ class Mechanism(ABC):
         return listed + signs + (0 if sparse else DENSE_BYTES * n_features**2)
 
 
+def screen_bytes(n_records: int, n_features: int) -> int:
+    """Return the bytes of signs and sums of a panel, and of the scores of all pairs."""
+    from hushcov.kernel import queries as sizes
+
+    d = n_features
+    kept = sizes.signs_kept(n_records, d)
+    tile = min(sizes.TILE_BYTES, 2 * (min(n_records, sizes.TILE_ROWS) * d // 8 + 1))
+    panel, signs = (sizes.PACKED_PANEL_BYTES, kept) if kept else (sizes.PANEL_BYTES, tile)
+    scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
+    return min(8 * d * d, panel) + signs + scores
+
+
 def budget_words(
     inputs: ReleaseInputs | CalibratedInputs, before: str, shares: Mapping[str, float], rest: str
 ) -> str:

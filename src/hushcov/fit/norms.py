@@ -13,18 +13,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import NormCounts, UnitNormCounts
+from hushcov.kernel.queries import LARGEST_SIGMA, NormCounts, UnitNormCounts
 from hushcov.kernel.session import Session
 from hushcov.postprocess.tails import lost_beyond
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
 HALF_WIDTH = 2**15 - 1
+RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
 # Bins of squared norms, over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
+_SQUARED_EDGES = np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,30 @@ class NormRules:
 RULES = NormRules()
 
 
+def norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
+    """A bound on the norm of a record in steps of the grid; none is longer than the last."""
+    norm = min(norm, radius * math.sqrt(n_features))
+    return max(1, math.floor(norm * half_width / radius))
+
+
+def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
+    """The finest grid on which sums, squared norms and noise are within what is exact."""
+    finest = min(
+        HALF_WIDTH,
+        math.isqrt(2**62 // inputs.n_records),
+        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
+        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
+        math.floor(min(2.0**62, radius / norm * math.sqrt(LARGEST_SIGMA / 2 * mu))),
+    )
+    if finest < 1:
+        raise CapacityError(
+            f"{inputs.n_features:,} features at epsilon {inputs.epsilon:g} and delta "
+            f"{inputs.delta:g} need more noise than integers hold: use fewer features or a "
+            "larger budget."
+        )
+    return finest
+
+
 def norm_counts(scale: FloatArray) -> NormCounts:
     """Return the query that counts records by norm; a record is in one bin."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
@@ -100,12 +127,6 @@ class NormBound:
         beyond = float(np.maximum(squares - self.norm**2, 0.0) @ shares)
         return min(0.5, beyond / total) if total > 0 else 0.0
 
-    @property
-    def variance(self) -> float:
-        """The variance of the squared norms."""
-        squares, shares = np.array(self.squares), np.array(self.shares)
-        return float(squares**2 @ shares - (squares @ shares) ** 2) if len(squares) else 0.0
-
     def beyond(self, squared_bounds: FloatArray) -> FloatArray:
         """Return the mean over records of what their squared norms have beyond each bound."""
         over = np.maximum(np.array(self.squares) - squared_bounds[:, None], 0.0)
@@ -130,12 +151,7 @@ class NormBound:
 
 def squared_norms(grid: FeatureGrid, n_found: int) -> tuple[int, ...]:
     """Return edges between the bins of norms, in squared steps of the grid."""
-    return tuple(int(edge) for edge in _squared_edges(n_found) / grid.step**2)
-
-
-def _squared_edges(n_found: int) -> FloatArray:
-    """Return squared norms between bins, in squared scales."""
-    return np.asarray(n_found * np.exp2(_LOWEST + np.arange(_BINS) / _PER_OCTAVE))
+    return tuple(int(edge) for edge in n_found * _SQUARED_EDGES / grid.step**2)
 
 
 def _last_bin(counts: IntArray, sigma: int) -> int | None:
@@ -176,7 +192,7 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     The noise has about the norm 2 sqrt(d) C^2 / (n mu); it counts over that of a covariance
     whose largest eigenvalue is sqrt(d) times the mean one.
     """
-    edges = _squared_edges(n_found)
+    edges = n_found * _SQUARED_EDGES
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
     last = _last_bin(counts, sigma)
     if last is None:  # nothing is seen: as normal records of related features would have it

@@ -112,17 +112,6 @@ def nothing_found(inputs: ReleaseInputs, share: float) -> Caution:
     )
 
 
-def noisy_scales(inputs: ReleaseInputs) -> Caution:
-    """Warn that private scales may be off by orders of magnitude."""
-    return Caution(
-        "Too few to find the scales of the features",
-        f"{inputs.n_records:,} records are too few to find the scales of "
-        f"{inputs.n_features:,} features at this budget: they may be off by orders of "
-        "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
-        AccuracyWarning,
-    )
-
-
 def large_delta(delta: float, n_rows: int) -> Caution | None:
     """Warn that delta is so large that whole records could be published.
 
@@ -292,7 +281,14 @@ class Request:
         found = [large_delta(inputs.delta, inputs.n_sampled)]
         for cost in (stage.cost() for stage in stages):
             if cost.drowns:
-                found.append(noisy_scales(inputs))
+                title = "Too few to find the scales of the features"
+                words = (
+                    f"{inputs.n_records:,} records are too few to find the scales of "
+                    f"{inputs.n_features:,} features at this budget: they may be off by orders of "
+                    "magnitude, and the estimate with them. Pass feature_scale, or use more "
+                    "records."
+                )
+                found.append(Caution(title, words, AccuracyWarning))
             share = cost.found.share
             if share == 0 or (share < _LEAST_FOUND and share * inputs.n_features < _FEWEST_FOUND):
                 found.append(nothing_found(inputs, share))
@@ -362,23 +358,6 @@ class Plan:
         """Certify the budget of stages and mechanism, or raise; before any record is read."""
         return self.chosen.budget(private=private)
 
-    def _indicators(self, session: Session) -> tuple[int, ...]:
-        """Return places of columns that hold 0 and 1 alone, by public knowledge.
-
-        They lie between 0 and 1, and are binary or of a category by a codebook, or boolean by their
-        type. A name such as region=north does not say so.
-        """
-        bounds, transforms = self.request.bounds, self.request.transforms
-        names = session.feature_names
-        if bounds is None or names is None:
-            return ()
-        kept = range(len(bounds)) if transforms is None else transforms.as_they_are
-        return tuple(
-            i
-            for i in kept
-            if (bounds.low[i], bounds.high[i]) == (0.0, 1.0) and names[i] in session.indicators
-        )
-
     def release(self, session: Session) -> Release:
         """Run the stages, then the mechanism, and complete the document.
 
@@ -387,11 +366,19 @@ class Plan:
         Stages and mechanism spend the budget of the session, and the mechanism has what the stages
         leave: `docs/proofs/preparation.md`.
         """
-        transforms = self.request.transforms
+        bounds, transforms = self.request.bounds, self.request.transforms
+        names, indicators = session.feature_names, list[int]()
+        if bounds is not None and names is not None:
+            # Columns that hold 0 and 1 alone, by public knowledge: they lie between 0 and 1, and
+            # are binary or of a category by a codebook, or boolean by their type. A name such as
+            # region=north does not say so.
+            for i in range(len(bounds)) if transforms is None else transforms.as_they_are:
+                if (bounds.low[i], bounds.high[i]) == (0, 1) and names[i] in session.indicators:
+                    indicators.append(i)
         prepared = Prepared(
             session,
             self.feature_scale,
-            indicators=self._indicators(session),
+            indicators=tuple(indicators),
             making={"scales": "given"},
             centre_signs=self.chosen.centres_signs,
             fixed_shares=not self.chosen.mechanism.takes_rest,
@@ -413,7 +400,7 @@ class Plan:
             release.making,
             n_records=session.n_records,
             threshold=self.chosen.threshold(release),
-            bounds=None if self.request.bounds is None else self.request.bounds.plain(),
+            bounds=None if bounds is None else bounds.plain(),
             indicators=prepared.indicators,
             **{"transforms": None if transforms is None else transforms.columns}
             | dict(prepared.making),

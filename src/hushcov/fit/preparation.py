@@ -367,8 +367,9 @@ class Preparation(Stage):
         bound = choose_norm(counts, noisy.sd, self.n_records, n_found, rest)  # proof: step 4
         if typical is None:
             fourths = fourths_of(session, scale, bound.typical, mu)
-        powers, noise = release_tails(session, fourths, mu)
-        fourth = np.where(scale > 0, powers, 0.0)
+        noisy = session.measure(fourths, mu, FOURTH_POWERS)  # proof: step 6
+        unit = noisy.unit / session.n_records
+        fourth, noise = np.where(scale > 0, noisy.integers * unit, 0.0), noisy.sd * unit
         tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return bound, tilt, tails
 
@@ -461,19 +462,6 @@ def fourths_of(session: Session, scale: FloatArray, typical: float, mu: float) -
     exact = min(exact, math.floor(LARGEST_SIGMA * mu / 2))  # its noise can be drawn
     bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
     return FourthPowers(grid, bits, bound)
-
-
-def release_tails(session: Session, query: FourthPowers, mu: float) -> tuple[FloatArray, float]:
-    """Release means of fourth powers of centred features, in scales; also return their noise.
-
-    Privacy
-    -------
-    Neighbours: those of the session; no precondition. A record adds integers that are not negative,
-    of norm at most B, so the sums move by at most sqrt(2) B.
-    """
-    noisy = session.measure(query, mu, FOURTH_POWERS)  # proof: step 6
-    unit = noisy.unit / session.n_records
-    return np.asarray(noisy.integers * unit), noisy.sd * unit
 
 
 def centre_bound(grid: FeatureGrid, n_found: int, n_records: int, mu: float) -> int:

@@ -33,8 +33,9 @@ import numpy.typing as npt
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
+from hushcov.fit.gaussian.mechanism import balanced_row_norm
 from hushcov.fit.mechanism import MechanismPlan, Prepared
+from hushcov.fit.norms import HALF_WIDTH, RADIUS
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.kernel.grids import FeatureGrid
@@ -556,7 +557,7 @@ def _grid(inputs: ReleaseInputs, row_norm: float | None) -> tuple[int, int]:
         check_real("row_norm", norm, above=0, cure=cure), RADIUS * math.sqrt(inputs.n_features)
     )
     longest = math.isqrt(_LARGEST_SUM // allowed_for(inputs))
-    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // allowed_for(inputs)))
+    finest = min(HALF_WIDTH, math.isqrt(_LARGEST_GRAM // allowed_for(inputs)))
     half_width = math.floor(min(finest, RADIUS / norm * longest))
     if longest < 1 or half_width < 1:
         raise CapacityError(

@@ -12,8 +12,8 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.fit.mechanism import Prepared
+from hushcov.fit.norms import HALF_WIDTH
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     UP,
@@ -214,7 +214,7 @@ def _half_width(inputs: ReleaseInputs, n_rounds: int, mu: float) -> int:
         2 * math.sqrt(n_rounds / (1 - VARIANCE_SHARE)),
     )
     finest = min(
-        LARGEST_HALF_WIDTH,
+        HALF_WIDTH,
         math.isqrt(LARGEST_SCORE // (2 * allowed_for(inputs))),  # proof: step 2
         math.floor(math.sqrt(LARGEST_SIGMA * mu / (2 * widest))),  # proof: step 5
     )

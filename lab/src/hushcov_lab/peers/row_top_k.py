@@ -13,8 +13,8 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.fit.mechanism import Prepared
+from hushcov.fit.norms import HALF_WIDTH
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
@@ -221,7 +221,7 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     # proof: step 6
     widest = 2 * math.sqrt(4 * most_pairs(inputs) + inputs.n_features)
     finest = min(
-        LARGEST_HALF_WIDTH,
+        HALF_WIDTH,
         math.isqrt(LARGEST_SCORE // n_records),  # proof: step 2
         math.floor(math.sqrt(LARGEST_SIGMA * mu / widest)),
     )

@@ -26,14 +26,16 @@ from hushcov.fit.adaptive.pairs import (
     with_errors,
 )
 from hushcov.fit.adaptive.rules import AdaptiveRules
-from hushcov.fit.gaussian.mechanism import RADIUS, exact_half_width, norm_in_steps
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
+    RADIUS,
     WIDEST,
     NormBound,
     UnitBound,
     choose_norm,
+    exact_half_width,
     norm_counts,
+    norm_in_steps,
     release_unit_bound,
 )
 from hushcov.fit.screened.mechanism import TO_CORRELATION, pair_of
@@ -132,12 +134,6 @@ class Probe:
     noise_sd: float
     whole: WholeMatrix | None = None
 
-    @classmethod
-    def of(cls, whole: WholeMatrix, mu: float) -> Probe:
-        """Release the matrix itself for a part of the time."""
-        whole.measure(mu)
-        return cls(whole.mean, whole.noise_sd[0], whole)
-
     def at(self, pairs: tuple[IntArray, IntArray]) -> Matrix:
         """Return the probe at `pairs`, plus its diagonal."""
         return symmetric_sparse(pairs, self.mean[pairs], self.mean.diagonal())
@@ -188,7 +184,9 @@ def missing_share(probe: Probe, norm: NormBound) -> float:
     trace = float(np.trace(mean))
     top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
     energy = max(float(np.vdot(mean, mean)) - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
-    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
+    squares, shares = np.array(norm.squares), np.array(norm.shares)
+    variance = float(squares**2 @ shares - (squares @ shares) ** 2)
+    normal = min(1.0, 2 * energy / max(variance, 1e-300))
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
@@ -326,7 +324,9 @@ def _score_pairs(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
         if seen and run.units is None and rules.probe_signs:
             probe = probe_signs(session, scores, run.inputs, run.norm.typical, mu)
         else:
-            probe = Probe.of(run.matrix(), mu)
+            whole = run.matrix()
+            whole.measure(mu)
+            probe = Probe(whole.mean, whole.noise_sd[0], whole)
     return Ladder(session, scores, run.inputs, rules), probe
 
 
@@ -376,8 +376,9 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
     """
     session, rules = run.session, run.rules
     if probe is None:
-        first_mu = math.sqrt(rules.first_matrix_share * session.remaining)
-        probe = Probe.of(run.matrix(), first_mu)
+        first = run.matrix()
+        first.measure(math.sqrt(rules.first_matrix_share * session.remaining))
+        probe = Probe(first.mean, first.noise_sd[0], first)
     whole = probe.whole
     if run.units is None and rules.move_norm_bound:
         root = 2 * math.sqrt(run.d)

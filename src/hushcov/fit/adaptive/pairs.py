@@ -251,8 +251,14 @@ class Ladder:
         and rates follow from released numbers and the clock.
         """
         session, rules = self._session, self._rules
-        if self._ended(weakest):
-            return False
+        thin = bool(self.rungs) and self.rungs[-1].real < self.rungs[-1].size / 2
+        if len(self.selected) + self._size > rules.most_pairs * self._n_pairs:
+            if self.rungs:
+                return False
+        else:
+            finest = self._rate * math.sqrt(self._n) > rules.finest_noise
+            if finest or (thin and self.finds() < weakest):
+                return False
         resolution = self._scores.resolution
         rate = self._rate / resolution
         before = session.remaining
@@ -266,14 +272,6 @@ class Ladder:
         self._spent += before - session.remaining
         self._note(size, int(total.integers[0]) / size / resolution)
         return True
-
-    def _ended(self, weakest: float) -> bool:
-        if len(self.selected) + self._size > self._rules.most_pairs * self._n_pairs:
-            return bool(self.rungs)
-        if self._rate * math.sqrt(self._n) > self._rules.finest_noise:
-            return True
-        thin = bool(self.rungs) and self.rungs[-1].real < self.rungs[-1].size / 2
-        return thin and self.finds() < weakest
 
     def _note(self, size: int, mean: float) -> None:
         """Say how much a rung found, and choose the next one; all from released numbers."""

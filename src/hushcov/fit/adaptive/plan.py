@@ -22,8 +22,9 @@ from hushcov.fit.mechanism import (
     Prepared,
     budget_words,
     certified_words,
+    screen_bytes,
 )
-from hushcov.fit.screened.plan import SCREENED, plan_screened
+from hushcov.fit.screened.plan import plan_screened
 from hushcov.inputs import ReleaseInputs
 from hushcov.release import Release
 
@@ -157,7 +158,7 @@ class Adaptive(Mechanism):
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of the screen, or of sums, mean and remainder of the whole matrix."""
-        least = SCREENED.work(n_records, n_features, rows, sparse)
+        least = screen_bytes(n_records, n_features)
         return least if sparse else max(least, 3 * DENSE_BYTES * n_features**2)
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from scipy import special
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
-from hushcov._validation import check_integer, check_real
+from hushcov._arrays import FloatArray
+from hushcov._validation import check_real
 from hushcov.exceptions import CapacityError, DataError
-from hushcov.fit.norms import release_unit_bound
+from hushcov.fit.norms import RADIUS, exact_half_width, norm_in_steps, release_unit_bound
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
@@ -23,7 +23,6 @@ from hushcov.kernel.queries import (
     LARGEST_SIGMA,
     Gram,
     RecordMap,
-    SummedGram,
     UnitGram,
     noise_sigmas,
     squared_sensitivity,
@@ -32,8 +31,6 @@ from hushcov.kernel.session import Noisy, Session
 from hushcov.release import Making, Release, parts_of
 
 NAME = "gaussian"
-RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
-LARGEST_HALF_WIDTH = 32767
 _UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
 
 
@@ -51,21 +48,6 @@ class GaussianParameters:
     norm_bound: int
     sigma: int  # of the noise off the diagonal
     diagonal_sigma: int
-
-    def __post_init__(self) -> None:
-        cure = "use gaussian_parameters."
-        check_real("radius", self.radius, above=0, cure=cure)
-        check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
-        check_integer("sigma", self.sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
-        # proof: step 2
-        check_integer(
-            "diagonal_sigma",
-            self.diagonal_sigma,
-            at_least=self.sigma,
-            at_most=LARGEST_SIGMA,
-            cure=cure,
-        )
 
     @property
     def step(self) -> float:
@@ -128,19 +110,11 @@ def gaussian_parameters(
     radius: float | None = None,
     row_norm: float | None = None,
 ) -> GaussianParameters:
-    """The least noise that the budget allows, and where to clip.
+    """Return the least noise that the budget allows, and where to clip.
 
-    Parameters
-    ----------
-    inputs : ReleaseInputs
-        Public inputs.
-    mu : float, optional
-        What may be spent; if left out, what steps before are expected to leave of the budget.
-    radius : float, optional
-        Bound on every coordinate in units of its scale; 6 if left out.
-    row_norm : float, optional
-        Bound on the norm of a record in units of the scales. If left out it is chosen from the
-        public inputs, such that noise and clipping bias are balanced for Gaussian records.
+    `mu` is what may be spent; if left out, what steps before are expected to leave of the budget.
+    `radius` bounds every coordinate, and `row_norm` the norm of a record, in units of the scales;
+    the norm is chosen such that noise and clipping bias are balanced for Gaussian records.
 
     Privacy
     -------
@@ -156,24 +130,17 @@ def gaussian_parameters(
     norm = min(norm, radius * math.sqrt(d))  # no record is longer
     half_width = exact_half_width(inputs, radius, norm, mu)
     norm_bound = norm_in_steps(norm, d, radius, half_width)
-    sigmas = noise_sigmas(d, half_width, norm_bound, mu, inputs.neighbours)
+    sigmas = noise_sigmas(d, half_width, norm_bound, mu, inputs.neighbours)  # proof: step 2
     return GaussianParameters(inputs, radius, half_width, norm_bound, *sigmas)
 
 
 def parameters_for_sums(
     inputs: ReleaseInputs, record_map: RecordMap, *, row_norm: float | None = None
 ) -> GaussianParameters:
-    """The least noise that the budget allows on sums whose map was fixed before.
+    """Return the least noise that the budget allows on sums whose map was fixed before.
 
-    Parameters
-    ----------
-    inputs : ReleaseInputs
-        Public inputs of the release: the number of records that were summed, and the budget.
-    record_map : RecordMap
-        Where the records were clipped. It may have been declared for another number of records,
-        or another budget: that costs accuracy, not privacy.
-    row_norm : float, optional
-        Bound on the norm of a record that is declared of the map; refused if the map has another.
+    The map may have been declared for another number of records, or another budget: that costs
+    accuracy, not privacy. It is refused where it has another bound than `row_norm`, if declared.
 
     Privacy
     -------
@@ -215,12 +182,6 @@ def _checked_norm(row_norm: float | None) -> float | None:
     return check_real("row_norm", row_norm, above=0, cure=cure)
 
 
-def norm_in_steps(norm: float, n_features: int, radius: float, half_width: int) -> int:
-    """A bound on the norm of a record in steps of the grid; none is longer than the last."""
-    norm = min(norm, radius * math.sqrt(n_features))
-    return max(1, math.floor(norm * half_width / radius))
-
-
 def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     """The norm bound B at which a little more would cost as much in noise as it saves in bias.
 
@@ -239,41 +200,34 @@ def balanced_row_norm(inputs: ReleaseInputs, mu: float) -> float:
     return math.sqrt(spread * float(special.chdtri(d / spread, clipped)))
 
 
-def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: float) -> int:
-    """The finest grid on which sums, squared norms and noise are within what is exact."""
-    finest = min(
-        LARGEST_HALF_WIDTH,
-        math.isqrt(2**62 // inputs.n_records),
-        math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
-        # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
-        math.floor(min(2.0**62, radius / norm * math.sqrt(LARGEST_SIGMA / 2 * mu))),
-    )
-    if finest < 1:
-        raise CapacityError(
-            f"{inputs.n_features:,} features at epsilon {inputs.epsilon:g} and delta "
-            f"{inputs.delta:g} need more noise than integers hold: use fewer features or a "
-            "larger budget."
-        )
-    return finest
-
-
 def release_gaussian(
-    session: Session, feature_scale: FloatArray, parameters: GaussianParameters
+    session: Session,
+    feature_scale: FloatArray,
+    parameters: GaussianParameters,
+    kind: type[Gram] = Gram,
 ) -> Release:
     """Sum the bounded records, and return their noisy Gram matrix.
+
+    `kind` is `SummedGram` for the sums of one or more sites, on the map of these parameters.
 
     Privacy
     -------
     Neighbours: those of the session; no precondition. The release is post-processing of one
     Gaussian mechanism, whose noise is drawn exactly, and which is spent before that;
     `docs/proofs/gaussian.md`. `feature_scale` must be public, or released by steps on the same
-    budget.
+    budget. The map of sums must have been fixed before any record was read, and every record
+    must have been summed once (step 6).
     """
     parameters.inputs.check_size(session)
     if parameters.inputs.neighbours.together > 1:
         return _of_units(session, feature_scale, parameters)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    return _noisy(session, Gram(grid, parameters.norm_bound), parameters)  # proof: step 1
+    query = kind(grid, parameters.norm_bound)  # proof: step 1
+    noise = parameters.sigma, parameters.diagonal_sigma
+    noisy = session.measure(
+        query, parameters.mu, parameters.part, deviations=noise
+    )  # proof: step 4
+    return _document(session, noisy, grid.feature_scale, parameters)
 
 
 def _of_units(
@@ -303,36 +257,6 @@ def _of_units(
     }
     release = _document(session, noisy, grid.feature_scale, parameters)
     return replace(release, unit=unit, noise_sd=noise, parameters=parameters.to_dict() | made)
-
-
-def release_gaussian_sums(
-    session: Session, record_map: RecordMap, parameters: GaussianParameters
-) -> Release:
-    """Return the noisy sums of one or more sites, of records that were summed by `record_map`.
-
-    Privacy
-    -------
-    See `release_gaussian` and `docs/proofs/gaussian.md`, step 6. The map of the statistics must
-    have been fixed before any record was read, and every record must have been summed once.
-    """
-    parameters.inputs.check_size(session)
-    grid, bound = record_map.grid, record_map.norm_bound
-    declared = parameters.radius, parameters.half_width, parameters.norm_bound
-    if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:
-        raise DataError(  # proof: step 6
-            f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
-            f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
-        )
-    return _noisy(session, SummedGram(grid, parameters.norm_bound), parameters)
-
-
-def _noisy(session: Session, query: Gram, parameters: GaussianParameters) -> Release:
-    """Release the matrix with the noise that was settled."""
-    noise = parameters.sigma, parameters.diagonal_sigma
-    noisy = session.measure(
-        query, parameters.mu, parameters.part, deviations=noise
-    )  # proof: step 4
-    return _document(session, noisy, query.grid.feature_scale, parameters)
 
 
 def _document(

@@ -289,14 +289,6 @@ def shrinking_bias(shrinkage: float, n_features: int) -> float:
     return min(0.2, SHRINKING_BIAS / n_features) * part / mean
 
 
-def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
-    """Root mean square norm of a record's weighted products, for Gaussian records of scale 1."""
-    present = min(n_pairs, possible_pairs(inputs))
-    pairs = present * (1 + 2 * _SQUARED_CORRELATION) + (n_pairs - present)
-    square = PAIR_WEIGHT**2 * pairs + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
-    return integers_per_square(half_width) * math.sqrt(square)
-
-
 def usual_of_units(neighbours: Neighbours) -> float:
     """Approximate the norm of the contribution of a unit over that of a record.
 
@@ -327,6 +319,10 @@ def screened_parameters(
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
+    # The mean squared norm of a record's weighted products, for Gaussian records of scale 1.
+    present = min(n_pairs, possible_pairs(inputs))
+    pairs = present * (1 + 2 * _SQUARED_CORRELATION) + (n_pairs - present)
+    square = PAIR_WEIGHT**2 * pairs + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     rho = inputs.rho_left
     moved = PairSigns(inputs.n_features).score_distance(inputs.neighbours)
 
@@ -336,7 +332,7 @@ def screened_parameters(
         for_screen = design.screen_share * budget if sizes else 0.0
         mu = math.sqrt(2 * (budget - for_screen))
         half_width = product_half_width(inputs, n_pairs, mu)
-        bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
+        bound = design.norm_factor * integers_per_square(half_width) * math.sqrt(square)
         bound *= usual_of_units(inputs.neighbours)
         levels = []
         for size, share in zip(sizes, level_shares(sizes, design), strict=True):
@@ -656,10 +652,16 @@ def _document(
     session: Session, values: Values, parameters: ScreenedParameters, *, sparse: bool
 ) -> Release:
     pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
-    found = pairs * values.unit, variances * values.unit
     expected = values.shrinkage  # of units, whose norms also follow how many records they have
     if parameters.inputs.neighbours.together == 1:
-        expected = expected_shrinkage(parameters, found, values.noise_sd)
+        # That of normal records with these covariances and variances. Norms of correlated records
+        # spread as those of fewer independent features: (tr S)^2 / tr S^2.
+        found, d = (pairs * values.unit, variances * values.unit), len(variances)
+        own = float(found[1] @ found[1]) - d * values.noise_sd[1] ** 2
+        square = own + 2 * (float(found[0] @ found[0]) - len(pairs) * values.noise_sd[0] ** 2)
+        trace = float(found[1].sum())
+        features = min(float(d), max(1.0, trace**2 / square)) if square > 0 else float(d)
+        expected = shrunk_part(parameters.design.norm_factor, norm_spread(features))[0]
     unexplained = max(0.0, expected / values.shrinkage - 1) + abs(values.correction - 1)
     made = {"shrinkage": values.shrinkage, "unexplained": unexplained}
     matrix = symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal)
@@ -674,24 +676,6 @@ def _document(
         selected=np.stack([values.rows, values.columns]),
         making=Making(n_records=parameters.inputs.n_records, parts=parts_of(session)),
     )
-
-
-def expected_shrinkage(
-    parameters: ScreenedParameters,
-    values: tuple[FloatArray, FloatArray],
-    noise: tuple[float, float],
-) -> float:
-    """The mean shrinkage of normal records with these covariances and variances.
-
-    Norms of correlated records spread as those of fewer independent features: (tr S)^2 / tr S^2.
-    """
-    pairs, variances = values
-    d = len(variances)
-    own = float(variances @ variances) - d * noise[1] ** 2
-    square = own + 2 * (float(pairs @ pairs) - len(pairs) * noise[0] ** 2)
-    trace = float(variances.sum())
-    features = min(float(d), max(1.0, trace**2 / square)) if square > 0 else float(d)
-    return shrunk_part(parameters.design.norm_factor, norm_spread(features))[0]
 
 
 def pair_of(flat: IntArray, d: int) -> tuple[IntArray, IntArray]:

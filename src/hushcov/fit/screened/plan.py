@@ -30,6 +30,7 @@ from hushcov.fit.mechanism import (
     Prepared,
     budget_words,
     certified_words,
+    screen_bytes,
 )
 from hushcov.fit.reference import (
     REFERENCE_FEATURES,
@@ -56,13 +57,6 @@ from hushcov.fit.screened.mechanism import (
     shrunk_part,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.queries import (
-    PACKED_PANEL_BYTES,
-    PANEL_BYTES,
-    TILE_BYTES,
-    TILE_ROWS,
-    signs_kept,
-)
 from hushcov.postprocess import detection_deviation
 from hushcov.release import Release
 
@@ -426,14 +420,9 @@ class Screened(Mechanism):
         return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Return the bytes of signs and sums of a panel, and of scores."""
-        d = n_features
-        kept = signs_kept(n_records, d)
-        tile = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * d // 8 + 1))
-        panel, signs = (PACKED_PANEL_BYTES, kept) if kept else (PANEL_BYTES, tile)
-        scores = (4 if n_records < 2**31 else 8) * d * (d - 1) // 2
-        screen = min(8 * d * d, panel) + signs + scores
-        return max(screen, 0 if sparse else DENSE_BYTES * d * d)
+        """See `Mechanism.work`."""
+        screen = screen_bytes(n_records, n_features)
+        return max(screen, 0 if sparse else DENSE_BYTES * n_features**2)
 
 
 SCREENED = Screened()
