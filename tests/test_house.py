@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_700,
+    "lines of source": 65_689,
     "modules": 231,
-    "lines of the core": 45_865,
+    "lines of the core": 45_854,
     "modules of the core": 167,
     "private helpers used once": 504,
     "class names used twice": 0,
