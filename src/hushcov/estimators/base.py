@@ -417,7 +417,7 @@ class SummedCovariance(PrivateCovariance):
             record_map = self._record_map(total, records.n_features, feature_names=names)
             if earlier is not None:
                 earlier.record_map.check_same(record_map)
-                record_map.check_room(earlier.n_records + records.n_records)
+                record_map.check_capacity(earlier.n_records + records.n_records)
             # Everything was fixed and checked from public numbers. Only now are records read.
             site = record_statistics(records, record_map)
             self.statistics_ = site if earlier is None else earlier.merge(site)
