@@ -108,12 +108,7 @@ class Counting:
         return self.number(session, neighbours), session
 
     def number(self, session: Session, neighbours: Neighbours) -> Counted:
-        """Release how many records there are, of which each unit has at most so many.
-
-        Privacy
-        -------
-        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, step 4.
-        """
+        """Release how many records there are, of which each unit has at most so many."""
         noisy = session.count(RowCount(neighbours.most_rows), self.count_epsilon, _COUNT_PART)
         count = min(max(1, noisy.integers[0]), LARGEST_CALIBRATED_N)  # proof: step 4
         guarantee = replace(session.guarantee, **neighbours.guaranteed())
@@ -154,18 +149,17 @@ class Counted:
 def release_most_rows(session: Session, epsilon: float) -> int:
     """Release how many records of a unit to sum, at most: the larger, the more of them units have.
 
-    Privacy
-    -------
-    Neighbours: those of the session; no precondition. A unit is in one bin, so that the counts move
-    by 2 in sum where it is replaced, and by 1 where it is removed. All else is computed from them.
+    A unit is in one bin, so that the counts move by 2 in sum where it is replaced, and by 1 where
+    it is removed.
     """
     noisy = session.count(UnitSizes(_OCTAVES), epsilon, _SIZES_PART)
-    counts = noisy.integers.astype(np.float64)
-    return most_rows(counts, math.sqrt(2) * noisy.sd)  # proof: step 4
+    return most_rows(noisy.integers.astype(np.float64), math.sqrt(2) * noisy.sd)  # proof: step 4
 
 
 def most_rows(noisy_counts: Any, noise_sd: float) -> int:
-    """The power of two that is best for selecting pairs and for their values; from noisy counts.
+    """Return how many records of a unit to sum, at most, from noisy counts of their sizes.
+
+    It is the power of two that is best for selecting pairs and for their values.
 
     With W records of at most M of a unit, selections see as much as in W / M records, and values
     of units that are bounded as one have noise of sqrt(M) / W. The product of both counts.
