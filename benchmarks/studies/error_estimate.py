@@ -28,7 +28,8 @@ from hushcov.fit.adaptive import pairs as mechanism
 from hushcov.fit.norms import NormBound
 from hushcov.postprocess import tails as errors
 from hushcov.release import Release, coverage
-from hushcov.release.findings import constant_features, not_found
+from hushcov.release.coverage import not_found
+from hushcov.release.findings import constant_features
 from hushcov.release.view import UNRELIABLE, view
 
 BUDGET = {"delta": 1e-6, "on_hopeless": "warn"}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from answer_documents import document, fewest
+from answer_documents import document, fewest, sparse_document
 
 from hushcov.answers.association import associate
 from hushcov.answers.columns import adds_up, answered, spelt_out
@@ -220,6 +220,22 @@ def test_shares_among_records_of_a_rare_level_stay_between_0_and_1():
     assert (np.abs(both["difference"]) <= 1).all()
     assert both["difference"][0] == pytest.approx(-both["difference"][1])
     assert associate(release, "rare", "age").lines["mean"][0] == 90
+
+
+def test_pairs_of_rare_flags_that_were_not_selected_may_be_strong():
+    """Signs say less of them: counted as zero like others, the pair missed in half of all fits."""
+    p, sure = np.array([0.5, 0.02]), 1e-4
+    covariance = np.diag([*(p * (1 - p)), 1.0, 1.0])
+    covariance[2, 3] = covariance[3, 2] = 0.5
+    known = {"bounds": ((0.0, 1.0), (0.0, 1.0), (None, None), (None, None)), "indicators": (0, 1)}
+    making = Making(n_records=20_000, means_sd=(sure,) * 4, **known)
+    location, names = np.array([*p, 0.0, 0.0]), ("often", "rare", "x", "y")
+    about = {"making": making, "location": location, "column_names": names}
+    release = sparse_document(covariance, noise_sd=(0.01, 0.015), **about)
+    found = np.array([associate(release, name, "x").lines["upper"][0] for name in names[:2]])
+    largest = found * np.sqrt(p * (1 - p))  # as correlations
+    np.testing.assert_allclose(largest[0], 1.96 * 6 * 0.01, rtol=0.05)
+    np.testing.assert_allclose(largest[1] * 2 * np.sqrt(p[1] * (1 - p[1])), largest[0], rtol=0.05)
 
 
 @pytest.mark.parametrize("narrower", [1.0, 0.6])

@@ -223,42 +223,6 @@ def test_options_that_do_not_go_together_or_are_out_of_range(refused, data, opti
     assert not Path("x-release").exists()
 
 
-def _save(path: Path, array) -> None:
-    np.save(path, array, allow_pickle=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "code", "message"),
-    [
-        ("a.npy", None, 6, "a.npy does not exist: check the path."),
-        ("a.npy", b"not numpy", 3, "is not a .npy file of numbers"),
-        ("a.txt", b"1,2", 3, "must be a folder, a pattern, or a file whose name ends in .npy"),
-        ("a.csv", b"a,b", 3, "a.csv must have at least 1 record: found an array with 0 sample(s)"),
-        ("a.csv", b"a,b\n1\n", 3, "a.csv cannot be read as csv: a line has too many or too few"),
-        ("a.csv", None, 6, "a.csv does not exist"),
-        ("a.parquet", None, 6, "a.parquet does not exist"),
-        ("*.csv", None, 6, "*.csv must lead to files"),
-        ("a.csv", b"1,2\n3,s3cret", 3, "some in its first line read as numbers, dates or nulls"),
-        ("a.csv", b"a,b\n3,s3cret", 3, "must hold numbers, but column 'b' has type text"),
-        ("a.parquet", b"s3cret", 3, "a.parquet cannot be read as parquet"),
-        ("a.npy", np.zeros(5), 3, "must have two dimensions, records by features, got 1: a single"),
-        ("a.npy", np.zeros((0, 5)), 3, "a.npy must have at least 1 record"),
-        ("a.npy", np.array([["s3cret", "b"]]), 3, "must hold real numbers, got dtype str_"),
-        ("a.npy", np.array([[1, "s3cret"]], dtype=object), 3, "must hold real numbers"),
-    ],
-)
-def test_bad_files(run, name, content, code, message):
-    if isinstance(content, bytes):
-        Path(name).write_bytes(content)
-    elif content is not None:
-        _save(Path(name), content)
-    result = run("fit", name, *PUBLIC)
-    assert result.exit_code == code
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert "s3cret" not in result.output
-
-
 def test_no_data_value_is_ever_shown(run, data):
     rows = np.load(data)
     rows[17, 3] = 98765.4321

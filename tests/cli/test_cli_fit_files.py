@@ -127,16 +127,6 @@ def test_identifiers_and_dates_are_left_out_by_names_and_stated_types(run, table
     assert set(json.loads(result.stdout)["left_out"]) == {"patient_id", "visit date"}
 
 
-def test_options_for_columns_are_refused_for_arrays(refused):
-    np.save("x.npy", np.ones((5, 2)))
-    assert "--columns must" in refused(2, "fit", "x.npy", *PUBLIC, "--columns", "a")
-    for key, value in (
-        *(("names", ["a", "b"]), ("no-header", True), ("delimiter", ";")),
-        ("scheduler", "tcp://localhost:1"),
-    ):
-        assert f"{key} must" in refused(2, "fit", "x.npy", *PUBLIC, *in_settings(**{key: value}))
-
-
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere"])
 def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address):
     """As the client says it after ten seconds."""

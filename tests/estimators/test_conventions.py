@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import hushcov
 from estimators.settings import (
@@ -44,19 +42,6 @@ def fitted(request):
     return estimator
 
 
-@each_class
-def test_clones_have_the_parameters_and_no_fit(name):
-    estimator = fit(setting(name, feature_scale=np.ones(D), assume_centered=True), RECORDS)
-    copy = clone(estimator)
-    np.testing.assert_array_equal(copy.feature_scale, np.ones(D))
-    assert copy.feature_scale is not estimator.feature_scale
-    assert not [each for each in vars(copy) if each.endswith("_")]
-    assert copy.set_params(epsilon=0.5).epsilon == 0.5
-    assert estimator.epsilon == 1.0
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        copy.set_params(sparsity=2)
-
-
 def test_representations_and_pickles_say_the_same(fitted):
     assert repr(fitted).startswith(f"{type(fitted).__name__}(")
     assert "epsilon=1.0" in repr(fitted)
@@ -67,18 +52,6 @@ def test_representations_and_pickles_say_the_same(fitted):
     np.testing.assert_array_equal(copy.covariance_, fitted.covariance_)
     assert copy.release_ == fitted.release_
     assert getattr(copy, "parameters_", None) == getattr(fitted, "parameters_", None)
-
-
-@each_class
-def test_the_last_step_of_a_pipeline(name):
-    double = FunctionTransformer(lambda X: 2 * X)
-    twice = setting(name, feature_scale=2.0, assume_centered=True, random_state=0)
-    pipeline = make_pipeline(double, twice)
-    with pytest.warns(SeededNoiseWarning):
-        pipeline.fit(RECORDS)
-    plain = fit(setting(name, **KNOWN), RECORDS)
-    np.testing.assert_array_equal(pipeline[-1].covariance_, 4 * plain.covariance_)
-    assert np.isfinite(pipeline[-1].log_likelihood(RECORDS))
 
 
 REFUSED = {

@@ -18,7 +18,6 @@ from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarni
 from hushcov.kernel.accounting.ledger import as_charge
 from hushcov.kernel.noise import entropy
 from hushcov.postprocess import structure
-from hushcov.simulate import SimulatedMoments
 
 MANY = RepeatedRecords(BLOCK, 10**6)
 GENOTYPES = (RECORDS > 0).astype(np.int8) + (RECORDS > 1)
@@ -184,13 +183,3 @@ def test_receipt_release_and_file_agree_on_what_is_private(way, seed, options, t
     assert receipt.charge.promise == as_charge(guarantee).promise
     written = estimator.release_.write(tmp_path / "release") / "release.json"
     assert json.loads(written.read_text())["guarantee"]["private"] is private
-
-
-@pytest.mark.parametrize("seed", ["none", "integer"])
-def test_simulated_moments_are_private_in_no_case(seed, options):
-    def way(**options):
-        return multiscale(**options).fit_statistics(SimulatedMoments(np.eye(2), BILLION))
-
-    estimator = released(way, seed, options)
-    assert not estimator.release_.guarantee.private
-    assert not estimator.receipt_.charge.private

@@ -110,6 +110,3 @@ def test_thresholds_of_the_gaussian_estimator_are_correlations():
     beyond = fit(make(GaussianCovariance, threshold=1e300, **changes), X)
     np.testing.assert_array_equal(beyond.support_, np.eye(d, dtype=bool))
     assert beyond.detection_limit_ == 1.0
-
-
-# Other data than the predictions are for: no worse than the Gaussian mechanism with a threshold.

@@ -215,6 +215,3 @@ def test_nulls_plans_and_statistics_that_do_not_fit_are_refused(tmp_path):
     moments = second_moments(rows, multiscale().grid(1000, 2))
     with pytest.raises(DataError, match="by their scales"):
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True).fit_statistics(moments)
-
-
-# scikit-learn's checks of `partial_fit`, with the public inputs that they do not pass.

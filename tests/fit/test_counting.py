@@ -65,25 +65,6 @@ def test_the_count_is_that_of_bounded_units_and_its_noise_grows_with_the_bound(m
     assert found.guarantee.rows_per_unit == most
 
 
-def test_the_law_of_the_count():
-    """Chi-square over the quartiles of a Laplace law, false alarms 1e-6; a scale off by 10 % is not
-    that law."""
-    counting = Counting(1.0, Neighbours(ADD_REMOVE))
-    records, entropy = table(100_000), seeded(7)
-    runs = (counting.run(counted_by(counting, records, entropy))[0] for _ in range(4000))
-    noise = np.array([run.released - 100_000 for run in runs])
-
-    def p_value(scale):
-        edges = scale * np.log(2) * np.array([-2, -1, 0, 1, 2])
-        counts = np.histogram(noise + 0.5 * (noise < 0), [-np.inf, *edges, np.inf])[0]
-        expected = np.array([1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 8, 1 / 8]) * len(noise)
-        return stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue
-
-    assert p_value(50) > 1e-6
-    assert p_value(50 * 1.25) < 1e-6
-    assert p_value(50 / 1.25) < 1e-6
-
-
 # Where errors of computing are planned for twice the released number: docs/proofs/neighbours.md.
 
 
@@ -215,26 +196,6 @@ def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise,
     found = share_of(with_gaps(rows), CompleteParameters(100, 10), warned())
     assert found[:2] == (min(max(90 + noise, 0), 100), share)
     assert asked == [(10, 1)]
-
-
-def test_the_law_of_the_share():
-    """Mean and variance of the noise; noise that is off by 10 % would be found."""
-    X = np.zeros((2_000, 1))
-    X[::4] = NAN
-    records, parameters, entropy = with_gaps(X), CompleteParameters(2_000, 20), warned(1)
-    shares = [share_of(records, parameters, entropy)[1] for _ in range(4_000)]
-    noise = np.array(shares) * 2_000 - 1_500
-
-    def deviations(sample):
-        variance = 20**2 + 1 / 12
-        mean = np.mean(sample) * math.sqrt(len(sample) / variance)
-        return max(abs(mean), abs(np.mean(sample**2) / variance - 1) * math.sqrt(len(sample) / 2))
-
-    beyond = 5.03  # deviations of either of two standard normal scores, once in 10^6
-    assert deviations(noise) < beyond
-    assert deviations(noise * 1.1) > beyond
-    assert deviations(noise * 0.9) > beyond
-    assert deviations(noise + 2) > beyond
 
 
 def test_entropy_of_another_kind_is_refused():

@@ -132,9 +132,6 @@ def test_no_path_spends_more_than_was_charged(n, mu, d, later):
     assert squares(spent) <= Fraction(parameters.largest_mu) ** 2
 
 
-# Privacy
-
-
 # Evidence
 
 

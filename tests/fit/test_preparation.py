@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fit.settings import seeded
 from hushcov._validation import check_feature_scale
@@ -14,11 +13,8 @@ from hushcov.calibration import full_budget
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.fit import norms
 from hushcov.fit.preparation import (
-    centre_sums,
     choose_norm,
-    fourths_of,
     norm_counts,
-    release_centre,
 )
 from hushcov.fit.scales import ScaleParameters, release_scales
 from hushcov.kernel.noise import entropy_source
@@ -26,7 +22,6 @@ from hushcov.kernel.records.base import Records
 from hushcov.kernel.session import Session
 from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
-from statistics_helpers import FALSE_ALARM
 
 N, D = 20_000, 8
 MU = 0.24
@@ -34,26 +29,6 @@ MU = 0.24
 
 def rows(seed=0, n=N, d=D):
     return np.random.default_rng(seed).normal(size=(n, d))
-
-
-@pytest.mark.parametrize("name", ["centre", "tails"])
-def test_means_and_fourth_moments_have_the_noise_that_they_say(name):
-    """False-alarm rate 1e-6. Bounds take a little off: the spread is tested, not the mean."""
-    X, scale, found = rows() + 0.3 * (name == "centre"), np.ones(D), []
-    for seed in range(60):
-        session = session_of(X, entropy=seeded(seed))
-        if name == "centre":
-            mean, noise = release_centre(session, centre_sums(session, scale, 0.05), 0.05)
-        else:
-            noisy = session.measure(fourths_of(session, scale, 1.0, 0.05), 0.05)
-            mean, noise = noisy.integers * noisy.unit / N, noisy.sd * noisy.unit / N
-        found.append(mean / noise)
-    spread = np.var(found, axis=0, ddof=1).sum() * 59
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 59 * D)
-    assert low < spread < high
-    assert not low < 1.3 * spread < high or not low < spread / 1.3 < high
-    exact, most = (X.mean(axis=0), 0.05) if name == "centre" else (3.0, 0.3)
-    np.testing.assert_allclose(np.mean(found, axis=0) * noise, exact, atol=most)
 
 
 @pytest.mark.parametrize(("tail", "least", "most"), [(None, 0.0, 0.9), (3, 0.001, 0.6)])
@@ -124,12 +99,6 @@ def test_noise_that_cannot_be_drawn_is_refused():
         ScaleParameters(100, 5, 1e-13)
 
 
-# The law of the noise
-
-
-# Scales are a function of the noisy counts
-
-
 # Accuracy
 
 
@@ -171,16 +140,3 @@ def test_too_few_records_give_ordinary_scales_and_say_so(shape):
     assert released.uncertain.all()
     inside = (released.scale > 1e-5) & (released.scale < 1e5)
     assert inside.mean() > 0.9
-
-
-@pytest.mark.parametrize("value", [0.0, 5e-324, 1e-310, 1e-30])
-def test_values_too_small_to_count_are_constant(value):
-    X = np.full((2000, 3), value)
-    X[::2] *= -1
-    assert (scales_of(X, mu=1.0).scale == 0).all()
-
-
-@pytest.mark.parametrize("value", [1e25, 1e300, np.finfo(np.float64).max])
-def test_values_too_large_to_count_get_the_largest_scale(value):
-    released = scales_of(np.full((2000, 3), value), mu=1.0)
-    assert ((released.scale > 2.0**63) & (released.scale < 2.0**68)).all()

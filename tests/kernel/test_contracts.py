@@ -44,10 +44,11 @@ def draws_or_spends(node):
 
 def spends(call):
     """Whether a method of a budget is called; methods of a session charge by themselves."""
-    if not isinstance(call.func, ast.Attribute) or "session" in ast.unparse(call.func.value):
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in SPENDS:
         return False
     # Columns of a table are selected, too, by one argument.
-    return call.func.attr in SPENDS and (call.func.attr != "select" or len(call.args) > 1)
+    selects = call.func.attr == "select" and len(call.args) < 2
+    return not selects and "session" not in ast.unparse(call.func.value)
 
 
 def faults(tree):

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.kernel import session as module
@@ -38,6 +39,7 @@ from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
+from statistics_helpers import FALSE_ALARM, normal_p_value
 
 X = np.random.default_rng(0).standard_normal((400, 4))
 GRID = FeatureGrid(np.ones(4), 8.0, 100)
@@ -289,3 +291,31 @@ def test_only_entropy_of_one_release_is_taken():
     with pytest.raises(ParameterError, match="entropy must be"):
         Session(ArrayRecords(X), ample(), np.random.default_rng(0))
     assert not Session(ArrayRecords(X), ample(), Entropy(np.random.default_rng(0), False)).private
+
+
+UPPER = np.triu_indices(4, 1)
+# Of a query: entries that have noise of their own.
+LAWS = {"rounded": (ScaleCounts(4), ...), "symmetric": (Gram(GRID, 300), UPPER)}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_what_is_measured_is_exact_but_for_noise_of_the_deviation_that_is_said(name):
+    """False-alarm rate 1e-6 for mean and variance; a deviation wrong by a tenth is noticed."""
+    query, own = LAWS[name]
+    session, exact, noise = session_of(X), query.exact(ArrayRecords(X)), []
+    for _ in range(400):
+        noisy = session.measure(query, 0.01)
+        noise.append((noisy.integers - exact)[own].ravel() / noisy.deviations[0])
+    z = np.concatenate(noise)
+    size = len(z)
+    assert size >= 2_400
+
+    def p_values(z):
+        squares = (z**2).sum()
+        spread = 2 * min(stats.chi2(size).cdf(squares), stats.chi2(size).sf(squares))
+        return spread, normal_p_value(z.mean() * np.sqrt(size))
+
+    assert min(p_values(z)) > FALSE_ALARM
+    assert p_values(1.1 * z)[0] < FALSE_ALARM
+    assert p_values(z / 1.1)[0] < FALSE_ALARM
+    assert p_values(z + 0.2)[1] < FALSE_ALARM

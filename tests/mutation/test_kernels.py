@@ -172,9 +172,6 @@ def test_rows_and_their_fourth_powers_are_bounded():
     assert found.tolist() == np.sum(short, axis=0).tolist()
 
 
-# Products of signs, as bits, and of integers of two bytes, beside those of plain matrices.
-
-
 # Signs.
 
 

@@ -164,9 +164,6 @@ def test_means_of_units_come_in_blocks_and_not_from_elsewhere(monkeypatch):
         Units(codes).means(DaskRecords(da.from_array(X)))
 
 
-# A codebook: what columns of a table become
-
-
 # Partitions: what workers are given, keep and shuffle
 
 

@@ -490,9 +490,6 @@ def test_integers_beside_nulls_are_rounded_whatever_their_size(tmp_path):
     assert math.isnan(block[1, 0])
 
 
-# Margins, ends of arrays and refusals that the last fresh sample of planted faults reached.
-
-
 # Accounts
 
 

@@ -1,11 +1,9 @@
 """How a release came about: every estimator tells it completely, and nothing else is needed."""
 
 import warnings
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import hushcov
@@ -15,7 +13,7 @@ from hushcov.fit.location import LocationParameters
 from hushcov.fit.preparation import Preparation
 from hushcov.fit.scales import ScaleParameters
 from hushcov.postprocess import is_sparse, universal_threshold
-from hushcov.release import Making, Release
+from hushcov.release import Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
 from hushcov.release.view import view
@@ -25,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("no_search")
 
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
 LOOKS, PREPARED = LocationParameters.released, Preparation.released
-KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
 def quietly(run, *given):
@@ -130,18 +127,3 @@ def test_gaps_and_thresholds():
     assert fitted("gaussian, threshold").release_.name == "gaussian-threshold"
     assert fitted("gaussian").release_.name == "gaussian"
     assert fitted("screened").release_.name == "screened"
-
-
-def test_names_are_those_of_the_columns():
-    rows = pd.DataFrame(records(4000, 6), columns=list("abcdef"))
-    assert fit(hushcov.GaussianCovariance(**BUDGET), rows).release_.column_names == tuple("abcdef")
-    assert fitted("gaussian").release_.column_names is None
-    sums = hushcov.GaussianCovariance(**BUDGET, **KNOWN)
-    sums.partial_fit(rows, total_records=4000)
-    assert quietly(sums.fit_statistics).release_.column_names == tuple("abcdef")
-    release = fitted("gaussian").release_
-    later = replace(release.making, made="2030-01-01T00:00:00+00:00")
-    assert replace(release, making=later) == release
-    assert replace(release, making=replace(later, n_records=1)) != release
-    assert replace(release, column_names=tuple("abcdef")) != release
-    assert Making().words is None

@@ -156,9 +156,6 @@ def test_shrunk_rows_have_the_same_bits():
     assert (expected != integers).sum() > 1_000
 
 
-# Norms that are exactly at a bound or an edge: nothing is shrunk, and the bin is the lower one.
-
-
 # Where tensors come from
 
 

@@ -374,9 +374,6 @@ def test_sums_that_cannot_be_are_refused_with_the_right_checksum_too(tmp_path, c
     assert Statistics.load(tmp_path / "same").n_records == 1000
 
 
-# Saved statistics: what planted faults change.
-
-
 # Statistics: what can be sums of records, and what is on the disk.
 
 PLAIN = RecordMap(2, IntegerGrid(4.0, 5))

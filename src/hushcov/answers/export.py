@@ -5,11 +5,11 @@ Everything is computed from the release, so that it costs no privacy.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +26,12 @@ from hushcov.answers.clients import CLIENTS, client_files
 from hushcov.answers.files import Table, check_parquet, table_writer, write_table
 from hushcov.answers.names import feature_names
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
+from hushcov.postprocess import upper_pairs
 from hushcov.postprocess.bands import mend_band, mend_dense
 from hushcov.postprocess.structure import largest
 from hushcov.release import Release
-from hushcov.release.files import sibling_name
-from hushcov.release.view import LEVEL, view
+from hushcov.release.files import draft_of
+from hushcov.release.view import LEVEL, ratio, view
 
 #: Files of pairs and matrices.
 FORMATS = ("npz", "zarr", "parquet", "csv")
@@ -137,31 +138,33 @@ def prepare(
     tell("reading the estimate", 0.0)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         seen = view(release)
-        upper, deviation = _correlations(seen.matrix)
-    rows, columns = _places(upper)
+        rows, columns, values = upper_pairs(seen.matrix)
+        variance = np.asarray(seen.matrix.diagonal(), dtype=np.float64)
+        known = (variance > 0) & np.isfinite(variance)
+        deviation = np.sqrt(np.where(known, variance, 0.0))
+        values = np.nan_to_num(ratio(values, deviation[rows] * deviation[columns]))
+        found = seen.within_1(values, seen.deviation[rows] * seen.deviation[columns])
+    there = values != 0
     if not covariance and not psd:  # what noise puts beyond 1 was not found
-        known = seen.within_1(upper.data, seen.deviation[rows] * seen.deviation[columns])
-        there = np.isfinite(known)
-        upper = _upper(rows[there], columns[there], known[there], len(deviation))
-        rows, columns = _places(upper)
+        there &= np.isfinite(found)
     inside = columns < np.repeat(bounds[1:], np.diff(bounds))[rows]  # the end of the row's block
-    released, cut = upper.data[inside], upper.data[~inside]
-    upper = _upper(rows[inside], columns[inside], released, len(deviation))
-    rows, columns = _places(upper)
+    cut, there = values[there & ~inside], there & inside
+    rows, columns, released, found = (each[there] for each in (rows, columns, values, found))
     bounded = values = np.clip(released, -1.0, 1.0)
     if psd:
-        upper.data = bounded
-        values = _mended(upper, lambda share: tell("making it positive semidefinite", share))
-    change = _upper(rows, columns, values - bounded, len(deviation))
+        said = partial(tell, "making it positive semidefinite")
+        values = _mended((rows, columns), bounded, len(deviation), said)
+    change, starts = values - bounded, np.searchsorted(rows, bounds)
     blocks = []
-    for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        own = change.data[change.indptr[start] : change.indptr[stop]]
-        blocks.append(Block(name, start, stop, len(own), *_sizes(own)))
+    for i, name in enumerate(names):
+        own = change[starts[i] : starts[i + 1]]
+        blocks.append(Block(name, int(bounds[i]), int(bounds[i + 1]), len(own), *_sizes(own)))
+    whole = _upper(rows, columns, change, len(deviation))
     correction = Correction(
         psd,
         len(values),
-        *_sizes(change.data),
-        largest(change + change.T) if change.data.any() else 0.0,  # about the operator norm
+        *_sizes(change),
+        largest(whole + whole.T) if change.any() else 0.0,  # about the operator norm
         len(cut),
         float(np.abs(np.clip(cut, -1.0, 1.0)).max(initial=0.0)),
         int(np.count_nonzero(deviation == 0)),
@@ -169,23 +172,17 @@ def prepare(
     )
     if covariance:
         size = deviation[rows] * deviation[columns]
-        released = released * size
-        values = values * size if psd else released
-    else:
-        released = seen.within_1(released, seen.deviation[rows] * seen.deviation[columns])
-    upper.data = values
-    return ExportedMatrix(release, covariance, upper, released, deviation, correction)
+        found = released * size
+        values = values * size if psd else found
+    upper = _upper(rows, columns, values, len(deviation))
+    return ExportedMatrix(release, covariance, upper, found, deviation, correction)
 
 
 def _upper(rows: IntArray, columns: IntArray, values: FloatArray, d: int) -> Matrix:
     """Return entries that are listed row by row as a sparse array, zeros among them."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=d))])
-    return sparse.csr_array((values, columns, starts), shape=(d, d))
-
-
-def _places(upper: Matrix) -> tuple[IntArray, IntArray]:
-    """Return the row and the column of each entry."""
-    return np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr)), upper.indices
+    return sparse.csr_array(
+        (values, columns, np.searchsorted(rows, np.arange(d + 1))), shape=(d, d)
+    )
 
 
 def _blocks(release: Release, block_size: int | str | None) -> tuple[list[str], IntArray]:
@@ -228,39 +225,22 @@ def _blocks(release: Release, block_size: int | str | None) -> tuple[list[str], 
     return [f"block-{place:0{digits}d}" for place in range(number)], bounds
 
 
-def _correlations(matrix: Matrix) -> tuple[Matrix, FloatArray]:
-    """Return correlations above the diagonal that are not zero, and standard deviations.
-
-    A feature whose variance is not positive has deviation 0 and no pairs.
-    """
-    variance = np.asarray(matrix.diagonal(), dtype=np.float64)
-    known = (variance > 0) & np.isfinite(variance)
-    deviation = np.sqrt(np.where(known, variance, 0.0))
-    above = sparse.triu(sparse.csr_array(matrix), 1, format="csr")
-    above.sort_indices()
-    rows, columns = _places(above)
-    size = deviation[rows] * deviation[columns]
-    values = np.divide(above.data, size, out=np.zeros_like(above.data), where=size > 0)
-    values = np.nan_to_num(values)
-    kept = values != 0
-    return _upper(rows[kept], columns[kept], values[kept], len(variance)), deviation
-
-
-def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
-    """Return the values near these whose matrix is positive semidefinite."""
-    d, (rows, columns) = upper.shape[0], _places(upper)
+def _mended(
+    places: tuple[IntArray, IntArray], values: FloatArray, d: int, tell: Callable[[float], None]
+) -> FloatArray:
+    """Return the values near these, of d features, whose matrix is positive semidefinite."""
+    rows, columns = places
     width = int((columns - rows).max(initial=0))
     if _WHOLE * width > d > _MOST_WHOLE:  # far from a band in this order: find another
-        pattern = (upper != 0).astype(np.int8)
+        pattern = _upper(rows, columns, np.ones(len(rows), dtype=np.int8), d)
         order = reverse_cuthill_mckee((pattern + pattern.T).tocsr(), symmetric_mode=True)
         place = np.empty(d, dtype=np.int64)
         place[order] = np.arange(d)
-        rows, columns = place[rows], place[columns]
-        rows, columns = np.minimum(rows, columns), np.maximum(rows, columns)
+        rows, columns = np.sort([place[rows], place[columns]], axis=0)
         width = int((columns - rows).max(initial=0))
     if _WHOLE * width > d and d <= _MOST_WHOLE:
         matrix = np.eye(d)
-        matrix[rows, columns] = matrix[columns, rows] = upper.data
+        matrix[rows, columns] = matrix[columns, rows] = values
         mended = mend_dense(matrix)[rows, columns]
         tell(1.0)
         return np.asarray(mended)
@@ -272,7 +252,7 @@ def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
         )
     band = np.zeros((d, width + 1))
     band[:, 0] = 1.0
-    band[rows, columns - rows] = upper.data
+    band[rows, columns - rows] = values
     return np.asarray(mend_band(band, tell)[rows, columns - rows])
 
 
@@ -340,14 +320,31 @@ def export(
             f"program ({', '.join(CLIENTS)})."
         )
     tell = progress or (lambda what, share: None)
+    statement: dict[str, Any] = {
+        "hushcov": __version__,
+        "format": form,
+        "n_features": release.n_features,
+        "mechanism": release.name,
+        "epsilon": release.guarantee.epsilon,
+        "delta": release.guarantee.delta,
+        "private": release.guarantee.private,
+        "charge": "none: everything is computed from the release",
+    }
+    lines: tuple[tuple[str, str], ...] = ()
     if form in CLIENTS:
         texts, table, told, lines = client_files(release, form, features)
-        statement, correction = _about(release, form) | told, None
+        statement |= told
     else:
-        known: Any = {"covariance": covariance, "psd": psd, "block_size": block_size}
-        found, lines = prepare(release, progress=progress, **known), ()
-        statement, correction = _statement(found, form, level), found.correction
-    with _draft(path) as draft:
+        found = prepare(
+            release, covariance=covariance, psd=psd, block_size=block_size, progress=progress
+        )
+        changed = asdict(found.correction)
+        blocks = list(changed.pop("blocks"))
+        statement |= {"values": found.value_name, "level": level, "correction": changed}
+        statement["blocks"] = blocks
+    place = Path(os.path.realpath(path))
+    replaced = place.is_dir() and any(place.iterdir())
+    with os_errors(path, "written", ParameterError), draft_of(place, replaced=replaced) as draft:
         if form in CLIENTS:
             for name, text in texts.items():
                 (draft / name).write_text(text, encoding="utf-8")
@@ -362,6 +359,7 @@ def export(
         (draft / STATEMENT).write_text(words, encoding="utf-8")
     tell("writing", 1.0)
     files = tuple(sorted(each.name for each in path.iterdir()))
+    correction = None if form in CLIENTS else found.correction
     return Exported(path, files, correction, statement, lines)
 
 
@@ -380,50 +378,6 @@ def _check_free(path: Path, overwrite: bool) -> None:
             f"path must be a new or empty folder, got {path}, which holds an export: choose "
             "another one, or overwrite."
         )
-
-
-@contextlib.contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """Yield a folder beside `path` that takes its place when all is written."""
-    with os_errors(path, "written", ParameterError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = sibling_name(path)
-        try:  # from before it is made: an interrupt leaves nothing
-            draft.mkdir()
-            yield draft
-            if path.exists():
-                shutil.rmtree(path)
-            draft.rename(path)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-
-
-def _statement(found: ExportedMatrix, form: str, level: float) -> dict[str, Any]:
-    """Return the correction as plain data."""
-    correction = asdict(found.correction)
-    blocks = correction.pop("blocks")
-    return {
-        **_about(found.release, form),
-        "values": found.value_name,
-        "level": level,
-        "correction": correction,
-        "blocks": list(blocks),
-    }
-
-
-def _about(release: Release, form: str) -> dict[str, Any]:
-    """Return what every statement says of the release."""
-    return {
-        "hushcov": __version__,
-        "format": form,
-        "n_features": release.n_features,
-        "mechanism": release.name,
-        "epsilon": release.guarantee.epsilon,
-        "delta": release.guarantee.delta,
-        "private": release.guarantee.private,
-        "charge": "none: everything is computed from the release",
-    }
 
 
 def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
@@ -481,8 +435,8 @@ def _write_pairs(
 
 def _pair_tables(found: ExportedMatrix, level: float) -> Iterator[tuple[float, Table]]:
     """Yield pairs, some rows of the matrix at a time; at least one table."""
-    names, (rows, columns) = found.features(), _places(found.upper)
-    n, seen = len(rows), view(found.release)
+    names, columns, seen = found.features(), found.upper.indices, view(found.release)
+    rows, n = np.repeat(np.arange(len(found.deviation)), np.diff(found.upper.indptr)), len(columns)
     for start in range(0, max(n, 1), _CHUNK):
         part = slice(start, min(n, start + _CHUNK))
         places = rows[part], columns[part].astype(np.int64)

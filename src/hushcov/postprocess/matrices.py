@@ -438,8 +438,9 @@ def normal_interval(
 def thresholded_interval(
     estimate: FloatArray, deviation: FloatArray, threshold: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of an interval for entries that are shown because they exceed a threshold.
+    """Return the ends of intervals for entries that are shown because they exceed a threshold.
 
+    A threshold of 0 is for entries that are shown whatever they are: intervals are the usual ones.
     Showing only large estimates favours those that noise made larger. The interval is therefore
     the set of true values for which the estimate is not extreme among normal estimates beyond
     the threshold: it covers with probability `level` given that the entry is shown. An estimate

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov.postprocess import is_sparse, normal_interval, row_blocks, thresholded_interval
+from hushcov.postprocess import is_sparse, row_blocks, thresholded_interval
 from hushcov.release.document import Release, Tails
 from hushcov.release.estimate import scales_of
 
@@ -171,7 +171,8 @@ class Coverage:
         Intervals of values beyond a threshold allow for having passed it.
         """
         errors, kept = self.errors(places, values)
-        ends = _ends(values, errors, level, threshold, np.abs(values) > threshold)
+        passed = np.where(np.abs(values) > threshold, threshold, 0.0)
+        ends = np.array(thresholded_interval(values, errors, passed, level))
         return self.widen(ends / kept, places)
 
     def correlation_ends(
@@ -200,7 +201,8 @@ class Coverage:
             sampling = np.where(np.isnan(scored), sampling, scored)
         deviation = np.sqrt(noise + sampling / release.n_sampled + self.turned(places) ** 2)
         passed = (np.abs(released) > threshold) & np.isfinite(values)
-        return np.clip(_ends(values, deviation, level, threshold / unit, passed), -1.0, 1.0)
+        limit = np.where(passed, threshold / unit, 0.0)
+        return np.clip(thresholded_interval(values, deviation, limit, level), -1.0, 1.0)
 
     @property
     def holds(self) -> BoolArray:
@@ -486,21 +488,3 @@ def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArr
     tail = (np.maximum(kurtosis - _LONG, 0.0) + _LITTLE) * weight
     mean = float(np.average(tail, weights=weight))
     return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))
-
-
-def _ends(
-    values: FloatArray,
-    deviation: FloatArray,
-    level: float,
-    threshold: FloatArray | float,
-    passed: BoolArray,
-) -> FloatArray:
-    """Return ends of intervals, which allow for a threshold where values passed one above 0."""
-    low, high = normal_interval(values, deviation, level)
-    passed = passed & (threshold > 0)
-    if passed.any():
-        threshold = np.broadcast_to(threshold, values.shape)
-        low[passed], high[passed] = thresholded_interval(
-            values[passed], deviation[passed], threshold[passed], level
-        )
-    return np.array([low, high])

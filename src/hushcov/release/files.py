@@ -238,11 +238,8 @@ def write_release(
 
     def write(attach: Attach | None, *, overwrite: bool) -> None:
         place = Path(os.path.realpath(path))
-        place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
-        draft = sibling_name(place)
-        try:  # from before it is made: an interrupt leaves nothing
-            _make_like(draft, place)
+        with draft_of(place, replaced=replaced) as draft:
             for name, column in columns.items():
                 with (draft / name).open("wb") as file:
                     if isinstance(column, list):
@@ -251,11 +248,6 @@ def write_release(
                     else:
                         write_npy(file, column)
             _fill(draft, release, description, attach, key)
-            _move(draft, place, replaced=replaced)
-            _discard(draft)  # what was replaced
-        except BaseException:
-            _discard(draft)
-            raise
 
     with os_errors(path, "written", ReleaseError):
         write(None, overwrite=overwrite)
@@ -295,7 +287,7 @@ def sign_release(folder: Folder, key: SigningKey) -> Path:
     read_release(path)
     place = path / SIGNATURE
     with os_errors(path, "written", ReleaseError):
-        draft = sibling_name(place)
+        draft = _sibling_name(place)
         draft.write_bytes(key.sign(_content(path, SEAL, _MOST_SEAL)))
         to_disk(draft)
         os.replace(draft, place)
@@ -314,7 +306,7 @@ def check_place(folder: Folder, *, trial: bool = True) -> None:
         _check_place(path, place, overwrite=False)
         if not trial:
             return
-        draft = sibling_name(place)
+        draft = _sibling_name(place)
         try:
             _make_like(draft, place)
             if place.exists():
@@ -372,7 +364,22 @@ def _check_place(path: Path, place: Path, *, overwrite: bool) -> bool:
     return True
 
 
-def sibling_name(place: Path) -> Path:
+@contextmanager
+def draft_of(place: Path, *, replaced: bool) -> Iterator[Path]:
+    """Yield a folder beside `place` that takes its place, in one step, when all is written."""
+    draft = _sibling_name(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:  # from before the draft is made: an interrupt leaves nothing
+        _make_like(draft, place)
+        yield draft
+        _move(draft, place, replaced=replaced)
+        _discard(draft)  # what was replaced
+    except BaseException:
+        _discard(draft)
+        raise
+
+
+def _sibling_name(place: Path) -> Path:
     """Return a name beside `place` that nothing has, for a draft of it."""
     return place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
 
@@ -440,7 +447,7 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         os.rename(draft, place)
     elif not _exchange(draft, place):
         # Not in one step here: for a moment there is no release, but never a part of one.
-        aside = sibling_name(place)
+        aside = _sibling_name(place)
         try:
             os.rename(place, aside)
             os.rename(draft, place)

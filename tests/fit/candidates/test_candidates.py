@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fit.adaptive.tape import others, replayed
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.candidates import Candidates
 from hushcov.exceptions import (
@@ -23,8 +22,6 @@ from hushcov.fit import candidates as room
 from hushcov.fit.adaptive.pairs import PairValues
 from hushcov.fit.candidates import Lags, Taper, best_taper, candidate_parameters, choose
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.session import unwrap
-from hushcov.kernel.sums.signs import candidate_sign_sums
 from hushcov.release.estimate import estimate
 from hushcov.release.view import covariance_intervals
 
@@ -111,54 +108,6 @@ def test_a_single_look_decides_nothing(rows):
     assert some.covariance_.nnz < D + 2 * some.release_.selected.shape[1]
     own = fit(rows, GaussianCovariance, bandwidth=WIDTH, threshold=0.4)
     assert own.release_.making.threshold == 0.4
-
-
-CASES = {
-    "band": {"bandwidth": WIDTH},
-    "width": {"bandwidth": "up-to:12"},
-    "wide": {"bandwidth": 20},
-}
-
-
-def replay(monkeypatch, X, options):
-    return replayed(monkeypatch, lambda rows: fit(rows, **options).release_, X, others(N, D))
-
-
-@pytest.mark.parametrize(
-    ("case", "few", "left"),
-    [
-        *(("band", False, None), ("width", False, None), ("wide", False, None)),
-        *(("wide", True, 0.0), ("wide", True, 1e9)),
-    ],
-)
-def test_the_release_follows_from_released_numbers(monkeypatch, rows, case, few, left):
-    """Also where candidates are taken for few that matter, so that there is a ladder.
-
-    What it leaves is nothing, or so much that all are looked at again.
-    """
-    if few:
-        monkeypatch.setattr(room, "dense", lambda *_: False)
-        monkeypatch.setattr(room, "hidden_norm", lambda *_: left)
-    before, after = replay(monkeypatch, rows, CASES[case])
-    assert after == before
-    assert ("stand out" in before.making.structure.why) == (left == 0.0)
-
-
-def test_a_width_that_looks_at_records_is_found(monkeypatch, rows):
-    correct = room.best_taper
-
-    def planted(run):
-        def keep(first):
-            agree = candidate_sign_sums(unwrap(run.session)[0], np.array([0]), np.array([1]))[0]
-            lags = Lags.of(first, run.deviation(first), run.parameters.candidates.reach)
-            taper = correct(lags, run.d, np.full(13, 0.1))[0]
-            return first.columns - first.rows < taper.last + agree[0] % 7
-
-        return keep
-
-    monkeypatch.setattr(room, "_up_to_a_width", planted)
-    before, after = replay(monkeypatch, rows, CASES["width"])
-    assert after != before
 
 
 def released(pairs, places, sigma):

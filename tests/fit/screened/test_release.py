@@ -1,4 +1,4 @@
-"""The release: what it draws against what it is charged for, the law of its noise, its errors."""
+"""The screened release: the law of what it selects, and the errors of its estimate."""
 
 from __future__ import annotations
 
@@ -8,88 +8,19 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from exact_sums import sign_gram
 from fit.screened.settings import parameters_of, released, seeded
-from hushcov.candidates import Candidates
 from hushcov.exceptions import DataError
-from hushcov.fit.screened import mechanism as values
 from hushcov.fit.screened.mechanism import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
     ScreenLevel,
     select_pairs,
-    sum_sigma,
 )
 from hushcov.kernel import session
-from hushcov.kernel.accounting import ONE_REPLACED
-from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import PairSigns
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords
 from sessions import unlimited
-from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
-
-# The law of the noise
-
-
-def residuals(X, parameters, seeds):
-    """Released sums less exact ones, a row for each release: pairs, diagonal, shrinkage."""
-    n, d = X.shape
-    rows, columns = np.triu_indices(d, 1)
-    grid = FeatureGrid(np.ones(d), 8.0, parameters.half_width)
-    products = values.product_map(grid, rows, columns, parameters.norm_bound)
-    exact = products.sum(ArrayRecords(X))[:-1]
-    found = []
-    for seed in seeds:
-        release = released(X, parameters, seed=seed)
-        shrinkage = release.parameters["shrinkage"]
-        assert 1e-3 < shrinkage < 1
-        weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
-        centre = round(products.centre * n * weight * shrinkage)
-        off = release.integers[rows, columns]
-        diagonal = release.integers.diagonal() - centre
-        assert not (off % DIAGONAL_WEIGHT).any()
-        assert not (diagonal % PAIR_WEIGHT).any()
-        assert (release.integers == release.integers.T).all()
-        factor = round(shrinkage * n * products.factor_range)
-        found.append([*(off // DIAGONAL_WEIGHT), *(diagonal // PAIR_WEIGHT), factor] - exact)
-    return np.array(found, dtype=float)
-
-
-def law_p_values(noise, sigma):
-    """Of all entries together, of each entry's variance and mean, and of products of neighbours."""
-    z = noise / sigma
-    runs, entries = z.shape
-    squares = stats.chi2(runs).cdf((z**2).sum(axis=0))
-    products = z[:, :-1] * z[:, 1:]
-    return {
-        "law": stats.kstest(z.ravel(), "norm").pvalue,
-        "variance": 2 * min(f((z**2).sum(), z.size) for f in (stats.chi2.cdf, stats.chi2.sf)),
-        "variance of each": min(1.0, 2 * entries * min(squares.min(), 1 - squares.max())),
-        "mean of each": normal_p_value(z.mean(axis=0) * math.sqrt(runs)),
-        "independence": normal_p_value(products.mean() * math.sqrt(products.size)),
-    }
-
-
-def test_released_values_have_the_law_of_the_noise():
-    """False-alarm rate 1e-6 a test; a deviation that is wrong by a tenth is noticed."""
-    X = np.random.default_rng(2).standard_normal((4_000, 16))
-    parameters = parameters_of(4_000, 16, 16, epsilon=5.0, n_levels=0, norm_factor=0.7)
-    sigma = sum_sigma(parameters.norm_bound, parameters.mu, ONE_REPLACED)
-    noise = residuals(X, parameters, range(40))
-    assert noise.shape == (40, 120 + 16 + 1)
-    for name, p_value in law_p_values(noise, sigma).items():
-        assert p_value > FALSE_ALARM, name
-    for wrong in (0.9, 1.1):
-        assert law_p_values(wrong * noise, sigma)["variance"] < FALSE_ALARM
-    shifted = noise + 1.5 * sigma * (np.arange(137) == 7)
-    assert law_p_values(shifted, sigma)["mean of each"] < FALSE_ALARM
-
-
-# Any data, any size
-
+from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 # Refusals
 
@@ -268,17 +199,6 @@ def test_levels_have_the_law_of_the_peeled_exponential_mechanism(agreements, run
         assert p_value(draw_from(other, runs), law) < FALSE_ALARM, name
 
 
-def test_parameters_as_certified_have_that_law_too():
-    """Levels, rates and scores as they come, at a budget where a few records matter."""
-    X = records_with((0, 1, 3, 4), n=10)
-    parameters = parameters_of(
-        10, D, 2, epsilon=5.0, delta=1e-2, selection_factor=1.5, noise_ratio=0.5, screen_share=0.8
-    )
-    assert [level.size for level in parameters.levels] == [2, 1]
-    law = literal_law(scores_of(X), parameters.levels)
-    assert p_value(draw(X, parameters, 1_200), law) > FALSE_ALARM
-
-
 @pytest.mark.parametrize("d", [3, 5, 11])
 def test_positions_become_the_right_pairs(d):
     """With all but one pair selected, every pair has its turn to be the one left out."""
@@ -305,34 +225,3 @@ def test_no_pairs_and_all_pairs_use_no_data_and_no_noise(d, k, pairs):
     rows, columns = select_pairs(Untouchable(), parameters)
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == pairs
     assert rows.dtype == columns.dtype == np.int64
-
-
-# Neighbouring datasets through the maps of certified parameters, in integers.
-
-
-# Zeros, the two clips, what lies beyond them, and everything else a double can be.
-# Screening inside candidates that are known: the same scores, picks and noise, of them alone.
-
-
-def told(parameters, candidates):
-    return dataclasses.replace(
-        parameters, inputs=dataclasses.replace(parameters.inputs, candidates=candidates)
-    )
-
-
-def test_the_law_of_a_selection_among_candidates():
-    """False-alarm rate 1e-6; a selection among all pairs, and other rates, are noticed."""
-    X, levels = records_with((0, 1, 3, 6)), (ScreenLevel(1, 0.25), ScreenLevel(1, 0.6))
-    band = Candidates.band(4, 1)
-    inside = [0, 3, 5]  # places of these pairs among all
-    scores = np.abs(PairSigns(4).exact(ArrayRecords(X)))[inside]
-    law = {
-        frozenset(inside[each] for each in chosen): p
-        for chosen, p in literal_law(scores, levels).items()
-    }
-    drawn = draw(X, told(with_levels(16, levels), band), 500)
-    assert p_value(drawn, law) > FALSE_ALARM
-    assert p_value(draw(X, with_levels(16, levels), 100), law) < FALSE_ALARM
-    faster = tuple(ScreenLevel(each.size, 3 * each.rate) for each in levels)
-    other = told(with_levels(16, faster), band)
-    assert p_value(draw(X, other, 500), law) < FALSE_ALARM
