@@ -115,11 +115,11 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_702,
+    "lines of source": 65_652,
     "modules": 231,
-    "lines of the core": 45_856,
+    "lines of the core": 45_806,
     "modules of the core": 167,
-    "private helpers used once": 504,
+    "private helpers used once": 503,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,
