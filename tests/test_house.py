@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_652,
+    "lines of source": 65_695,
     "modules": 231,
-    "lines of the core": 45_806,
+    "lines of the core": 45_849,
     "modules of the core": 167,
     "private helpers used once": 503,
     "class names used twice": 0,

@@ -108,7 +108,12 @@ class Counting:
         return self.number(session, neighbours), session
 
     def number(self, session: Session, neighbours: Neighbours) -> Counted:
-        """Release how many records there are, of which each unit has at most so many."""
+        """Release how many records there are, of which each unit has at most so many.
+
+        Privacy
+        -------
+        Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, step 4.
+        """
         noisy = session.count(RowCount(neighbours.most_rows), self.count_epsilon, _COUNT_PART)
         count = min(max(1, noisy.integers[0]), LARGEST_CALIBRATED_N)  # proof: step 4
         guarantee = replace(session.guarantee, **neighbours.guaranteed())
@@ -149,8 +154,10 @@ class Counted:
 def release_most_rows(session: Session, epsilon: float) -> int:
     """Release how many records of a unit to sum, at most: the larger, the more of them units have.
 
-    A unit is in one bin, so that the counts move by 2 in sum where it is replaced, and by 1 where
-    it is removed.
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. A unit is in one bin, so that the counts move
+    by 2 in sum where it is replaced, and by 1 where it is removed. All else is computed from them.
     """
     noisy = session.count(UnitSizes(_OCTAVES), epsilon, _SIZES_PART)
     return most_rows(noisy.integers.astype(np.float64), math.sqrt(2) * noisy.sd)  # proof: step 4

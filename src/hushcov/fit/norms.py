@@ -320,6 +320,10 @@ def release_unit_bound(
     """Release a bound on what a unit adds to the matrix, for `mu`.
 
     `typical` is about the variance of a feature; the matrix is taken to get what is left.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. A unit is in one bin.
     """
     d, together = inputs.n_features, inputs.neighbours.together
     noisy = session.measure(UnitNormCounts(grid, together), mu, name)  # proof: step 2

@@ -376,7 +376,13 @@ def centre_sums(session: Session, scale: FloatArray, mu: float) -> BoundedSums |
 def release_centre(
     session: Session, sums: BoundedSums | UnitSums, mu: float
 ) -> tuple[FloatArray, float]:
-    """Release means of records of bounded norm; also return their noise in units of the scales."""
+    """Release means of records of bounded norm; also return their noise in units of the scales.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. A record, or a unit, adds an integer vector
+    of norm at most B to the sums, so they move by at most 2 B.
+    """
     noisy = session.measure(sums, mu, MEANS)
     numbers, n = noisy.integers, float(session.n_records)
     if isinstance(sums, UnitSums):  # proof: step 11
@@ -407,7 +413,13 @@ def square_norm(n_records: int, n_found: int, mu: float) -> float:
 
 
 def release_squares(session: Session, query: Products, mu: float) -> tuple[FloatArray, float]:
-    """Release mean squares of centred records in squared scales; also return their noise."""
+    """Release mean squares of centred records in squared scales; also return their noise.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. What a record adds has norm at most B but for
+    two numbers of a smaller range, so that the sums move by at most what step 8 of the proof says.
+    """
     noisy = session.measure(query, mu, SQUARES)  # proof: step 8
     sums, n = noisy.integers, session.n_records
     unit, bound = query.products.centre, query.products.norm_bound

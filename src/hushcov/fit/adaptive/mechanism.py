@@ -101,7 +101,13 @@ class WholeMatrix:
             self._precision, self.mean = before[1] * before[0]._precision, before[0].mean
 
     def measure(self, mu: float) -> None:
-        """Release the matrix once more, and average."""
+        """Release the matrix once more, and average.
+
+        Privacy
+        -------
+        Neighbours: those of the session; no precondition. The upper triangle moves by at most `mu`
+        deviations of its noise.
+        """
         self._session.read(self._query)  # once for all releases
         noisy = self._session.measure(self._query, mu)  # proof: step 4
         weights = 1 / (np.array(noisy.deviations, dtype=np.float64) * self._unit) ** 2
@@ -145,6 +151,10 @@ def probe_signs(
     """Release the sums of products of signs of all pairs, and make a covariance of them.
 
     `typical` is about the variance of a feature, in squared scales.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. See `PairSigns.squared_distance`.
     """
     n, d = inputs.n_records, inputs.n_features
     variances = _sign_variances(scores)

@@ -361,6 +361,10 @@ def release_pairs(
     """Release the values of pairs, drop what looks like noise, and release the rest once more.
 
     `n_real` is about how many of them are real, `norm` about that of the matrix.
+
+    Privacy
+    -------
+    See `release_narrowed`.
     """
     inputs, rules, steps = parameters.inputs, parameters.rules, []
 

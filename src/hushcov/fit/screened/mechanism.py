@@ -436,7 +436,13 @@ def product_map(
 
 
 def release_values(session: Session, products: ProductMap, mu: float) -> Values:
-    """Release the sums of bounded products, and undo weights, centre and shrinkage."""
+    """Release the sums of bounded products, and undo weights, centre and shrinkage.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. The noise makes the most that the sums move
+    `mu` deviations; all else is post-processing. `docs/proofs/screened.md`.
+    """
     n, d = session.n_records, session.n_features
     noisy = session.measure(Products(products), mu)  # proof: step 4
     sums, sigma = noisy.integers, noisy.sd  # proof: step 6
