@@ -5,9 +5,10 @@
 A hospital table and a household survey, simulated with a known regression. Both have everything
 that raw tables have: several codes of missing values (-99 among them), yes and no in many
 spellings, categories in several cases, names of columns in mixed case, a flag that is set in one
-record of two hundred, thousands separators, and single typos, one of them in row 95,000. A walk
-answers the questions of `start`, runs the line that it prints last, and asks for the regression by
-`hushcov ask`, with names in another case than those of the table.
+record of two hundred, a flag that is set in all, thousands separators, and single typos, one of
+them in row 95,000. A walk answers the questions of `start`, runs the commands that it prints, asks
+for the regression by `hushcov ask`, with names in another case than those of the table and a cost
+by its own name that was released as a logarithm, and draws synthetic rows.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ def hospital(n: int, seed: int) -> Walk:
     diabetes, smoker = rng.random(n) < 0.081, rng.random(n) < 0.25
     female = rng.random(n) < 0.55
     transplant = rng.random(n) < 0.005
-    pressure = 70 + 0.5 * age + 1.2 * build + 9 * diabetes + 4 * smoker - 3 * female
-    pressure = (pressure + rng.normal(0, 9, n)).round()
+    pressure = 50 + 0.5 * age + 1.2 * build + 9 * diabetes + 4 * smoker - 3 * female
+    pressure += rng.normal(0, 9, n)
+    cost = rng.gamma(2, 1500, n).round(2)
+    pressure = (pressure + 3 * np.log1p(cost)).round()
     table = {
         "patient_id": [f"P{i:07d}" for i in rng.permutation(n)],
         "age": [f"{x:g}" for x in age],
@@ -82,22 +85,28 @@ def hospital(n: int, seed: int) -> Walk:
         "Diabetes": said(rng, diabetes, (YES, NO)),
         "smoker": said(rng, smoker, (YES, NO)),
         "Transplant": said(rng, transplant, (YES, NO)),
+        "Consent": said(rng, np.ones(n, bool), (YES, NO)),
         "sex": said(rng, female, (["F", "f", "Female", " F"], ["M", "m", "male"])),
+        "Total_Cost": [f"{x:,.2f}" for x in cost],
         "Systolic_BP": [f"{x:g}" for x in pressure],
     }
     for name in list(table)[1:]:
         spoilt(rng, table[name], 0.02, MISSING)
     typed(table["Systolic_BP"], n, "12o")
     typed(table["Diabetes"], n, "unknown")
-    answers = ["", "", str(n), "", "ask", "diabetes, smoker, transplant", "", "yes", "usual", "sex"]
-    answers += ["F|female -> F; M|male -> M", "age, bmi, systolic_bp", "0 120", "10 80", "60 260"]
-    answers += ["-99", ""]
+    answers = ["", "", str(n), "", "ask", "diabetes, smoker, transplant, consent", "", "yes"]
+    answers += ["usual", "", "sex", "F|female -> F; M|male -> M"]
+    answers += ["age, bmi, systolic_bp", "0 120 whole", "10 80", "60 260"]
+    answers += ["-99", "total_cost", "total_cost=log1p"]
     return Walk(
         "hospital",
         table,
         answers,
         "systolic_bp",
-        {"age": 0.5, "bmi": 1.2, "diabetes": 9.0, "smoker": 4.0, "sex=F": -3.0},
+        {
+            **{"age": 0.5, "bmi": 1.2, "diabetes": 9.0, "smoker": 4.0, "sex=F": -3.0},
+            "log1p(total_cost)": 3.0,
+        },
         {"diabetes": 0.081, "smoker": 0.25, "transplant": 0.005, "sex=F": 0.55},
     )
 
@@ -139,8 +148,14 @@ def households(n: int, seed: int) -> Walk:
         "",
         "place",
     ]
-    answers += ["city, town, country", "income, persons, spent", "0 20000", "1 9", "-2000 20000"]
-    answers += ["-99, refused", "income, spent"]
+    answers += [
+        "city, town, country",
+        "income, persons, spent",
+        "0 20000",
+        "1 9 whole",
+        "-2000 20000",
+    ]
+    answers += ["-99, refused", "income, spent", ""]
     return Walk(
         "households",
         table,
@@ -167,13 +182,13 @@ def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
         writer = csv.writer(file)
         writer.writerow(made.table)
         writer.writerows(zip(*made.table.values(), strict=True))
-    rest = [*[""] * 8, "no"]  # transforms, gaps, the promise, a new ledger, the folder
+    rest = [*[""] * 7, "no"]  # gaps, the promise, a new ledger, the folder
     printed = hushcov("start", f"{made.name}.csv", answers=[*made.answers, *rest])
-    last = re.search(r"The same from the settings:\n +hushcov (.*)", printed)
-    assert last is not None
-    hushcov(*shlex.split(last[1]))
-    folder, on = f"{made.name}-release", ",".join(made.truth)
-    question = ("ask", "regression", folder, made.target, "--on", on, "--json")
+    for command in re.findall(r"^hushcov (.*)", printed[printed.index("The command") :], re.M):
+        hushcov(*shlex.split(command))
+    folder, plain = f"{made.name}-release", [re.sub(r"log1p.(.+).", r"\1", x) for x in made.truth]
+    plain += ["consent"] if "Consent" in made.table else []  # it does not vary, and is left out
+    question = ("ask", "regression", folder, made.target, "--on", ",".join(plain), "--json")
     found = {each["feature"].lower(): each for each in json.loads(hushcov(*question))["table"]}
     rows = []
     for name, truth in made.truth.items():
@@ -187,6 +202,7 @@ def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
     for name, truth in made.shares.items():
         own = means[name.lower()]
         rows.append((f"share of {name}", truth, own["mean"], own["mean_lower"], own["mean_upper"]))
+    hushcov("export", folder, "--to", "rows", "-n", "1000", "-o", f"{made.name}-rows.csv")
     return rows
 
 
@@ -200,9 +216,11 @@ def main() -> None:
         os.chdir(folder)
         for make in (hospital, households):
             print(f"\n{make.__name__}, {args.rows:,} rows")
-            print(f"{'':26}{'truth':>8}{'release':>10}   95 % interval")
+            print(f"{'':32}{'truth':>8}{'release':>10}   95 % interval")
             for what, truth, estimate, low, high in walk(make(args.rows, args.seed)):
-                print(f"{what:26}{truth:8g}{estimate:10.4g}   {low:.4g} to {high:.4g}")
+                print(f"{what:32}{truth:8g}{estimate:10.4g}   {low:.4g} to {high:.4g}")
+            rows = Path(f"{make.__name__}-rows.csv").read_text().splitlines()
+            print("Synthetic rows:", *rows[:3], sep="\n")
         os.chdir(Path(__file__).parent)
 
 

@@ -111,3 +111,18 @@ def test_columns_that_were_not_found_are_left_out_of_those_named():
     assert "Left out: Age, which does not vary or cannot be told from noise." in found.warning
     with pytest.raises(ParameterError, match="on must be found, got column 'Age'"):
         regress(release, "weight", ["age"])
+
+
+def test_a_column_that_came_out_constant_is_left_out():
+    """One with public bounds always has a scale: noise is all that its variance is."""
+    release = release_of()
+    integers = release.integers.copy()
+    integers[0, 1:] = integers[1:, 0] = 0
+    integers[0, 0] = round(2 * release.noise_sd[1] / release.unit)
+    still = replace(release, integers=integers)
+    found = regress(still, "weight", ["age", "total_cost", "sex"])
+    without = regress(still, "weight", ["total_cost", "sex"])
+    assert "Left out: Age, which does not vary or cannot be told from noise." in found.warning
+    np.testing.assert_array_equal(found.upper, without.upper)
+    with pytest.raises(ParameterError, match="target must be found, got column 'Age'"):
+        regress(still, "age", ["weight"])

@@ -1,7 +1,7 @@
 """`hushcov start` and `demo`: what they ask, run and show; no record is read before yes."""
 
 import builtins
-import importlib.util
+import importlib
 import io
 import json
 import os
@@ -25,9 +25,11 @@ from hushcov.cli.main import cli
 from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.exceptions import ParameterError
 from hushcov.ledger import Ledger
+from hushcov.paper.verification.claims import N_CLAIMS
 from hushcov.release.files import read_release
 from hushcov.tables import files, formats
 
+STUDIES = Path(__file__).resolve().parents[2] / "benchmarks" / "studies"
 N = 3000
 NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
 HEADER = ",".join(NAMES) + "\n"
@@ -496,7 +498,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "$ hushcov ask regression demo/release weight --on height,age",
         "The true ones are 1 kg for a cm of height",
         "What to see: demo/release/report.html, in a browser, and demo/release/heatmap.png",
-        "$ hushcov paper verify --features 20 --runs 1 33 of the 33 claims",
+        f"$ hushcov paper verify --features 20 --runs 1 {N_CLAIMS} of the {N_CLAIMS} claims",
         "Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 records or more",
         "made by the default, an adaptive mechanism of our own",
         "'hushcov start DATA'",
@@ -529,24 +531,19 @@ def test_bad_options(refused, arguments, code, message):
 # Raw tables with every defect that they have, from `start` to a regression: see the study.
 
 
-STUDY = Path(__file__).resolve().parents[2] / "benchmarks" / "studies" / "raw_tables.py"
-
-
-@pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(STUDY.parent))
-    spec = importlib.util.spec_from_file_location("raw_tables", STUDY)
-    found = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "raw_tables", found)
-    spec.loader.exec_module(found)
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hospital", "households"])
-def test_a_walk_from_a_raw_table_to_a_regression(study, name):
+def test_a_walk_from_a_raw_table_to_a_regression(tmp_path, monkeypatch, name):
     """Four times the width of an interval: wrong once in many millions of releases."""
-    for what, truth, estimate, low, high in study.walk(getattr(study, name)(30_000, 5)):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(STUDIES))
+    study = importlib.import_module("raw_tables")
+    made = getattr(study, name)(30_000, 5)
+    for what, truth, estimate, low, high in study.walk(made):
         assert abs(estimate - truth) < 4 * (high - low), what
         assert high - low < (0.05 if what.startswith("share") else max(1.0, abs(truth))), what
+    rows = pd.read_csv(f"{name}-rows.csv")
+    assert [*rows] == [*made.table][1:]  # all but the identifier
+    flag, count = ("smoker", "age") if name == "hospital" else ("online", "PERSONS")
+    assert {*rows[flag]} == {"yes", "no"}
+    assert rows[count].dtype.kind == "i"

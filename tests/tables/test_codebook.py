@@ -201,6 +201,8 @@ def test_values_are_compared_by_number_where_all_are_numbers():
         ("name,low,high,kind\na,0.5,1,integer\n", "whole numbers for column 'a'"),
         ("name,low,high,kind\na,,,category\n", "values are required for column 'a'"),
         ("name,low,high,kind,values\na,,,category,x||y\n", "values are required"),
+        ('name,low,high,kind,values\na,,,category,"F, M"\n', "values must be separated by '|'"),
+        ('name,low,high,kind,missing_codes\na,,,number,"-9,-99"\n', "missing_codes must be sep"),
         ("name,low,high,kind,values\na,,,category,x|x\n", "values must all differ"),
         ("name,low,high,kind,values\na,,,category,1|01\n", "values must all differ"),
         ("name,low,high,kind,values\na,0,1,category,x|y\n", "low and high must be left out"),

@@ -17,7 +17,7 @@ from hushcov._validation import check_level
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
-from hushcov.release.coverage import NORMAL, coverage
+from hushcov.release.coverage import NORMAL, constant_mask, coverage
 from hushcov.release.estimate import factors_of, scales_of
 from hushcov.release.view import released_among
 
@@ -131,8 +131,10 @@ def width_of(level: object) -> float:
 
 
 def nothing_known(release: Release) -> BoolArray:
-    """Return the features that are constant, not found, or of a variance that is not positive."""
-    lost = (scales_of(release) == 0) | ~(release.integers.diagonal() > 0)
+    """Return the features that are constant, as far as noise lets one see, or were not found."""
+    noise = np.inf if release.noise_sd is None else release.noise_sd[1]
+    lost = constant_mask(release.feature_scale, release.variances, noise)
+    lost |= ~(release.integers.diagonal() > 0)
     lost[list(release.making.unresolved)] = True
     return np.asarray(lost)
 

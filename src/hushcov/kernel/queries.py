@@ -66,7 +66,7 @@ class Query(ABC):
 
     @property
     def rows_per_unit(self) -> int:
-        """How many rows of a unit are bounded as one: `most_rows` of a query that has it, or 1."""
+        """Number of rows of a unit that are bounded as one: `most_rows` of such a query, or 1."""
         return int(getattr(self, "most_rows", 1))
 
     @property
@@ -145,7 +145,7 @@ class RowCount(LaplaceQuery):
 
 @dataclass(frozen=True, eq=False)
 class UnitSizes(LaplaceQuery):
-    """How many units have how many records: counts by octave of their number."""
+    """Number of units by how many records they have, counted in octaves."""
 
     n_octaves: int
     reads: ClassVar[str] = "units"

@@ -141,11 +141,10 @@ def run_algorithm_on_moments(
         V = S[i, j][e] / threshold + z
         psi = (V > 1).astype(np.int64) - (V < -1)
         weight = schedule.weight(level)  # 1 / (kappa rho t_ell)
-        total = weight * np.bincount(e, psi, minlength=len(i))
-        estimate[i, j] += total  # line 21
-        estimate[j[i < j], i[i < j]] += total[i < j]  # line 21: B_e has both entries
+        estimate[i, j] += weight * np.bincount(e, psi, minlength=len(i))  # line 21
         Z.append(z)
         gates.append(psi)
+    estimate[j, i] = estimate[i, j]  # line 21: B_e has both entries
     starts = np.cumsum([0, *(level.candidates for level in schedule.levels)])[:-1]
     position = np.concatenate(
         [np.repeat(np.arange(len(i)), lv.repetitions) for lv in schedule.levels]

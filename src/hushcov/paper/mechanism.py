@@ -440,6 +440,5 @@ def symmetric(upper: npt.NDArray[Any], n_features: int) -> npt.NDArray[Any]:
     """Return the whole matrix of its upper triangle."""
     matrix = np.zeros((n_features, n_features), dtype=upper.dtype)
     rows, columns = np.triu_indices(n_features)
-    matrix[rows, columns] = upper
-    matrix[columns, rows] = upper
+    matrix[rows, columns] = matrix[columns, rows] = upper
     return matrix

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -244,26 +245,6 @@ def level_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ..
     return titles, [*rows, (f"{len(rows)} (top)", number(2 * schedule.levels[-1].threshold))]
 
 
-# Quantities of Section 3: name, the paper's symbol, and the meaning of those that are one number.
-QUANTITIES = (
-    ("n_levels", "L", "dyadic threshold levels"),
-    ("log_factor", "H", "log(80 d L / beta)"),
-    ("clip_radius", "R", "bound on a coordinate"),
-    ("entry_sensitivity", "Delta", "sensitivity of S_ij"),
-    ("thresholds", "t", ""),
-    ("test_rate", "rho", "tests per entry over t^2"),
-    ("repetitions", "m", ""),
-    ("activations", "p", ""),
-    ("candidates", "M", ""),
-    ("quotas", "s", ""),
-    ("selection_scales", "b", ""),
-    ("query_budget", "A", "sum of s / t^2"),
-    ("total_quota", "S_star", "tests kept, all levels"),
-    ("gate_noise", "r", "noise of a kept test"),
-    ("gate_correction", "kappa", "corrects the bias of r"),
-    ("union_log", "Gamma", "log(80 L M / (beta delta))"),
-    ("log_clipping_slack", "log_eta", "log price of clipping"),
-)
 QUOTA_CONSTANT = 64  # C_s
 RATE_CONSTANT = 4096  # C_rho
 GATE_CLIP = 0.25
@@ -273,29 +254,34 @@ ROUNDING_SHARE = 2.0**-10
 _EXACT = Context(prec=60)
 
 
+def _quantity(symbol: str, meaning: str = "") -> Any:
+    """Return a field with the paper's symbol, and the meaning of what is one number."""
+    return field(metadata={"symbol": symbol, "meaning": meaning})
+
+
 @dataclass(frozen=True)
 class TheoremParameters:
     """Every quantity of the paper's Section 3 and Section 4 for one set of public inputs."""
 
     inputs: PublicInputs
-    n_levels: int  # L
-    log_factor: float  # H
-    clip_radius: float  # R
-    entry_sensitivity: float  # Delta
-    thresholds: tuple[float, ...]  # t_0 .. t_L
-    test_rate: float  # rho in the paper
-    repetitions: tuple[int, ...]  # m
-    activations: tuple[float, ...]  # p
-    inactivations: tuple[float, ...]  # 1 - p
-    candidates: tuple[int, ...]  # M
-    quotas: tuple[int, ...]  # s
-    selection_scales: tuple[float | None, ...]  # b
-    query_budget: float  # A
-    total_quota: int  # S_star
-    gate_noise: float  # r
-    gate_correction: float  # kappa
-    union_log: float  # Gamma
-    log_clipping_slack: float  # log eta
+    n_levels: int = _quantity("L", "dyadic threshold levels")
+    log_factor: float = _quantity("H", "log(80 d L / beta)")
+    clip_radius: float = _quantity("R", "bound on a coordinate")
+    entry_sensitivity: float = _quantity("Delta", "sensitivity of S_ij")
+    thresholds: tuple[float, ...] = _quantity("t")  # t_0 .. t_L
+    test_rate: float = _quantity("rho", "tests per entry over t^2")
+    repetitions: tuple[int, ...] = _quantity("m")
+    activations: tuple[float, ...] = _quantity("p")
+    inactivations: tuple[float, ...] = _quantity("")  # 1 - p
+    candidates: tuple[int, ...] = _quantity("M")
+    quotas: tuple[int, ...] = _quantity("s")
+    selection_scales: tuple[float | None, ...] = _quantity("b")
+    query_budget: float = _quantity("A", "sum of s / t^2")
+    total_quota: int = _quantity("S_star", "tests kept, all levels")
+    gate_noise: float = _quantity("r", "noise of a kept test")
+    gate_correction: float = _quantity("kappa", "corrects the bias of r")
+    union_log: float = _quantity("Gamma", "log(80 L M / (beta delta))")
+    log_clipping_slack: float = _quantity("log_eta", "log price of clipping")
 
     @property
     def private(self) -> bool:
@@ -311,11 +297,8 @@ class TheoremParameters:
     def altered(self) -> tuple[str, ...]:
         """Fields that are not what Section 3 says for the inputs: the proof is not about them."""
         proved = theorem_parameters(self.inputs)
-        return tuple(
-            field.name
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(proved, field.name)
-        )
+        names = (each.name for each in fields(self))
+        return tuple(name for name in names if getattr(self, name) != getattr(proved, name))
 
     @property
     def accurate(self) -> bool:
@@ -414,6 +397,14 @@ class TheoremParameters:
             found[symbol] = getattr(self, name) if meaning else list(getattr(self, name))
         conditions = ("private", "accurate", "smallest_private_n", "smallest_accurate_n")
         return found | {name: getattr(self, name) for name in conditions}
+
+
+#: Quantities of Section 3: name, the paper's symbol, and the meaning of those that are one number.
+QUANTITIES = tuple(
+    (each.name, str(each.metadata["symbol"]), str(each.metadata["meaning"]))
+    for each in fields(TheoremParameters)
+    if each.metadata.get("symbol")
+)
 
 
 def theorem_parameters(

@@ -111,7 +111,7 @@ class _TestLaw:
 
     @cached_property
     def edge(self) -> float:
-        """Where the expected number of noisy scores (plus one) above it equals the quota."""
+        """Value above which the expected number of noisy scores, plus one, is the quota."""
         level, b, omega = self.level, self.level.selection_scale, self._omega
         if b is None:
             return -math.inf

@@ -272,8 +272,7 @@ class CodebookColumn:
     @property
     def has_own_words(self) -> bool:
         """True if some fields that are not numbers have a meaning in this column alone."""
-        words = (*self.synonyms, *self.missing_codes)
-        return any(number_in(folded(word)) is None for word in words)
+        return any(number_in(folded(x)) is None for x in (*self.synonyms, *self.missing_codes))
 
     @cached_property
     def reading(self) -> FieldReader:
@@ -473,6 +472,13 @@ def _column(row: dict[str, Any]) -> CodebookColumn:
                 f"{end} must be a number for column {shown(fields['name'])} of the codebook, got "
                 f"{shown(fields[end])}: write one, or leave the field empty."
             )
+    for name in (VALUES, CODES):
+        if "," in fields[name] and SEPARATOR not in fields[name] and MEANS not in fields[name]:
+            raise ParameterError(  # "F, M" would be one value that no record has
+                f"{name} must be separated by {SEPARATOR!r} and not by commas for column "
+                f"{shown(fields['name'])} of the codebook, got {shown(fields[name])}: write them "
+                f"as a{SEPARATOR}b. A single value with a comma in it is 'a, b {MEANS} a, b'."
+            )
     values, synonyms = read_values(fields[VALUES])
     return CodebookColumn(
         fields["name"],
@@ -519,8 +525,9 @@ def read_values(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
 
 def written_values(column: CodebookColumn) -> str:
     """Return the text that `read_values` reads as the values of a column."""
-    if not column.synonyms:
-        return SEPARATOR.join(column.values)
+    plain = SEPARATOR.join(column.values)
+    if not column.synonyms and ("," not in plain or SEPARATOR in plain):
+        return plain
     named = [*column.values, *(each for each in YES[:1] + NO[:1] if each not in column.values)]
     parts = []
     for value in named if column.kind == BINARY else column.values:
