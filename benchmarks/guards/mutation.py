@@ -217,7 +217,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("kernel/noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
       for new, why in (("<=", "one weight more"), ("6", "some weights more"),
                        ("4", "what is left out is below the slack up to 800 bits"))),
-    ("kernel/noise/normal.py", "_ROOM = room_for(3 * _STREAM)", "4", "more room"),
+    ("kernel/noise/normal.py", "_BUFFER = buffer_length(3 * _STREAM)", "4", "more room"),
     ("kernel/noise/normal.py", "if size >= _KEYED and has_keys", ">", "both have the law"),
     ("kernel/noise/normal.py", "unclear = np.empty((room, 4)", "5", "more room"),
     ("engines/int16.py", "_PAIRS = STRIP // 2", "-(-(STRIP) // (2))", "a strip has whole pairs"),

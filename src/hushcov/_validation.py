@@ -16,7 +16,7 @@ from hushcov.exceptions import ParameterError, raise_alone
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
-LARGEST_EPSILON = 10.0
+LARGEST_EPSILON, LARGEST_DELTA = 10.0, 0.1  # of a release
 #: Limits on the scale of a feature: grids neither overflow nor become subnormal.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-100, 1e100
 #: Share of the budget that counts complete records.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hushcov._validation import (
     BUDGET_WORDS,
     DELTA_WORDS,
+    LARGEST_DELTA,
     LARGEST_EPSILON,
     check_integer,
     check_real,
@@ -193,7 +194,7 @@ def _check(inputs: PublicInputs | CalibratedInputs | ReleaseInputs) -> None:
     object.__setattr__(inputs, "row_sparsity", sparsity)
     reals = {
         "epsilon": budget,
-        "delta": (0.0, 0.1, DELTA_WORDS),
+        "delta": (0.0, LARGEST_DELTA, DELTA_WORDS),
         "target_error": (0.0, 0.25, "it is the error sought, in units of scale**2."),
         "failure_probability": (0.0, 0.1, "it is how often the target error may be missed."),
         "scale": (
@@ -205,9 +206,7 @@ def _check(inputs: PublicInputs | CalibratedInputs | ReleaseInputs) -> None:
     }
     for name in (field.name for field in fields(inputs) if field.name in reals):
         above, at_most, cure = reals[name]
-        value, or_zero = (
-            getattr(inputs, name),
-            name == "delta" and isinstance(inputs, ReleaseInputs),
-        )
-        value = check_real(name, value, above=above, at_most=at_most, or_zero=or_zero, cure=cure)
+        # Mechanisms without a delta are private at 0.
+        zero, value = name == "delta" and isinstance(inputs, ReleaseInputs), getattr(inputs, name)
+        value = check_real(name, value, above=above, at_most=at_most, or_zero=zero, cure=cure)
         object.__setattr__(inputs, name, value)

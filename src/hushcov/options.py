@@ -17,6 +17,7 @@ import numpy as np
 from hushcov._validation import (
     BUDGET_WORDS,
     DELTA_WORDS,
+    LARGEST_DELTA,
     LARGEST_EPSILON,
     OF_COMPLETE,
     check_choice,
@@ -157,7 +158,7 @@ TABLE = (
         metavar="DELTA",
         type="float",
         doc="Privacy budget, 0 < delta <= 0.1. Required.",
-        limits={"above": 0, "at_most": 0.1},
+        limits={"above": 0, "at_most": LARGEST_DELTA},
         cure=f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) needs none.",
         required=_USUAL,
         commands=("fit", "plan"),
@@ -458,7 +459,8 @@ TABLE = (
         "any",
         type='"auto" or bool, default="auto"',
         doc="Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was "
-        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates.',
+        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates. Only '
+        "pairs are looked for then.",
     ),
     Option(
         "on_invalid",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
+from hushcov import PrivateSparseCovariance
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
 from hushcov.fit import counting
@@ -93,7 +94,7 @@ def test_add_remove(run, tmp_path):
 
 def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
     monkeypatch.setattr(counting.Counting, "run", None)
-    monkeypatch.setattr(fitting, "_count", None)
+    monkeypatch.setattr(PrivateSparseCovariance, "_count", None)
     asked = (visits, "--unit", "patient_id", "--max-rows-per-unit", 2, "--dry-run")
     found, _ = fit(run, *asked, "--records", 6_000)
     assert found["n_records"] == 6_000

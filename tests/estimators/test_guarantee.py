@@ -95,10 +95,11 @@ def _check_independently(guarantee):
 def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     """A plan that costs more than the budget, by whatever mistake, raises and reads nothing."""
     estimator = setting("screened", **KNOWN)
-    plan = estimator._fit_plan(len(RECORDS), D)
-    costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
-    careless = dataclasses.replace(plan.chosen, parameters=costly)
-    monkeypatch.setattr("hushcov.kernel.session.gumbel_top", None)
     opened = estimator._count(RECORDS, PrivacyUnit.checked(estimator))
+    chosen = opened.plan.chosen
+    costly = dataclasses.replace(chosen.parameters, mu=10 * chosen.parameters.mu)
+    careless = dataclasses.replace(chosen, parameters=costly)
+    careless_plan = dataclasses.replace(opened.plan, chosen=careless)
+    monkeypatch.setattr("hushcov.kernel.session.gumbel_top", None)
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
-        estimator._fit_counted(opened, dataclasses.replace(plan, chosen=careless))
+        estimator._fit_counted(dataclasses.replace(opened, plan=careless_plan))

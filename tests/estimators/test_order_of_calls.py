@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import hushcov
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance
@@ -76,16 +75,8 @@ def fit(est, **given):
     return est.fit(rows_of(est), **given)
 
 
-def fit_planned(est, plan):
-    return est._fit_counted(est._count(X, PrivacyUnit.checked(est)), plan)
-
-
 def plan_removed(est):
     return planned(est.set_params(neighbours=ADD_REMOVE))
-
-
-def plan_no_nulls(est):
-    return planned(est.set_params(drop_nulls=False))
 
 
 def plan_units(est):
@@ -95,14 +86,7 @@ def plan_units(est):
 def count_and_fit(est):
     if isinstance(est, GenotypeCovariance):
         return est._fit_counted(est.set_params(neighbours=ADD_REMOVE)._count(CALLS))
-    opened = est._count(X, units(est, max_rows_per_unit=2))
-    return est._fit_counted(opened, est._plan_opened(opened))
-
-
-def count_units_and_run_another_plan(est):
-    opened = est._count(X, units(est, max_rows_per_unit=2))
-    other = est.set_params(max_rows_per_unit=None)
-    return est._fit_counted(opened, planned(other, opened.records.n_records))
+    return est._fit_counted(est._count(X, units(est, max_rows_per_unit=2)))
 
 
 def count_twice_and_fit_the_first(est):
@@ -112,7 +96,7 @@ def count_twice_and_fit_the_first(est):
         return est._fit_counted(first)
     first = est._count(X, units(est, max_rows_per_unit=2))
     est._count(X[: N // 2], PrivacyUnit.checked(est.set_params(max_rows_per_unit=None)))
-    return est._fit_counted(first, est._plan_opened(first))
+    return est._fit_counted(first)
 
 
 # What plans or releases, in every way that the options of a fit allow. Each is one call.
@@ -126,12 +110,8 @@ RUNS = {
     "plan": planned,
     "plan_removed": plan_removed,
     "plan_units": plan_units,
-    "fit_own_plan": lambda est: fit_planned(est, planned(est)),
-    "fit_plan_of_removed": lambda est: fit_planned(est, plan_removed(est)),
-    "fit_plan_of_units": lambda est: fit_planned(est, plan_units(est)),
-    "fit_plan_of_no_nulls": lambda est: fit_planned(est, plan_no_nulls(est)),
+    "plan_no_nulls": lambda est: planned(est.set_params(drop_nulls=False)),
     "count_and_fit": count_and_fit,
-    "count_units_and_run_another_plan": count_units_and_run_another_plan,
     "count_twice_and_fit_the_first": count_twice_and_fit_the_first,
     "sum_and_fit": lambda est: est.partial_fit(X, total_records=N).fit_statistics(),
 }
@@ -284,47 +264,10 @@ def test_the_search_finds_state_that_is_kept(monkeypatch):
     assert {*CASES, "ThresholdedCovariance"} == found
 
 
-# Every plan against every way to open records.
-OPTIONS = {
-    "records": {},
-    "removed": {"neighbours": ADD_REMOVE},
-    "units": {"max_rows_per_unit": 2},
-    "unit means": {"estimand": "unit-means"},
-    "weights": {"max_sample_weight": 1.0},
-    "no nulls": {"drop_nulls": False},
-    "bounds": {"bounds": [(-1.0, 1.0)] * D},
-    "a smaller budget": {"epsilon": 1.0},
-    "zero means": {"assume_centered": True},
-}
-
-
-def whose_of(name, est):
-    given = {"units": ("patient", IDS), "unit means": ("patient", IDS)}.get(name, (RECORD, None))
-    return PrivacyUnit.checked(est, *given, weights=np.ones(N) if name == "weights" else None)
-
-
-@pytest.mark.parametrize("theirs", OPTIONS)
-def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
-    base = PrivateSparseCovariance(**BUDGET, **INSISTS)
-    following = [*OPTIONS, *OPTIONS][list(OPTIONS).index(theirs) + 1]
-    for ours in {theirs, following, "records"}:
-        est = clone(base).set_params(**OPTIONS[ours])
-        opened = est._count(X, whose_of(ours, est))
-        other = clone(base).set_params(**OPTIONS[theirs])
-        made_plan = other._fit_plan(
-            opened.records.n_records, D, privacy_unit=whose_of(theirs, other)
-        )
-        if ours == theirs:
-            assert est._fit_counted(opened, made_plan).release_.making.n_records
-        else:
-            with pytest.raises(ParameterError, match="plan must be made for the records"):
-                est._fit_counted(opened, made_plan)
-
-
 def test_certificates_know_their_noise_and_wrong_options_are_refused_before_the_count(tmp_path):
     est = PrivateSparseCovariance(**BUDGET, **INSISTS, neighbours=ADD_REMOVE)
     opened = est._count(X, PrivacyUnit.checked(est))
-    est.set_params(random_state=None)._fit_counted(opened, est._plan_opened(opened))
+    est.set_params(random_state=None)._fit_counted(opened)
     assert not est.release_.guarantee.private
     ledger = Ledger(tmp_path / "budget.db")
     ledger.open_dataset("people", epsilon=9.0, delta=1e-2, neighbours=ADD_REMOVE)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hushcov
+from project import PACKAGES
 
 SOURCE = Path(hushcov.__file__).parent
 #: Everything that others may import of the package that draws; samplers are not among it.
@@ -22,6 +23,15 @@ PLACES = {"measure_in_strips", "reserve", "count", "select", "_charge", "_noised
 #: Who may have the records of a session: the paper's slice, which draws for its own tests, and
 #: estimators that go on with the records that were counted.
 UNWRAPS = {"paper/plan.py", "estimators/scaled.py"}
+#: Modules of the lab and of genotypes that draw or charge by themselves; this may only get shorter.
+#: Published mechanisms follow their papers, attacks look at the noise itself, and the mechanism of
+#: genotypes and the rival of regressions have proofs of their own.
+DRAWS_ELSEWHERE = {
+    *(f"hushcov_lab/audit/{name}.py" for name in ("gaussian", "replay", "selection")),
+    *(f"hushcov_lab/peers/{name}.py" for name in ("eigen_sampling", "normals", "pace")),
+    *(f"hushcov_lab/peers/{name}.py" for name in ("row_top_k", "separate")),
+    *("hushcov_lab/rivals/sufficient.py", "hushcov_genotypes/mechanism.py"),
+}
 #: What a session keeps to itself, and is used by the kernel alone.
 HIDDEN = {"_records", "_state", "_units", "_entropy", "_held", "_noised", "_hold", "_charge"}
 #: What a reserve keeps to itself.
@@ -96,6 +106,16 @@ def test_one_place_draws_and_spends():
         if guilty:
             found[name] = guilty
     assert found == {"kernel/session.py": PLACES}
+
+
+def test_other_distributions_draw_where_it_is_known():
+    found = {
+        str(path.relative_to(folder.parent))
+        for name, folder in PACKAGES.items()
+        for path in folder.rglob("*.py")
+        if name != "hushcov" and faults(ast.parse(path.read_text()))
+    }
+    assert found <= DRAWS_ELSEWHERE
 
 
 @pytest.mark.parametrize(

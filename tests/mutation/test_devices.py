@@ -127,10 +127,10 @@ def test_kernels_that_read_once_are_used_where_they_work(monkeypatch):
 
 
 def test_a_device_has_room_for_a_copy_and_blocks_beside_it(monkeypatch):
-    assert not device.has_room("cpu", 1)
+    assert not device.is_free("cpu", 1)
     cuda = torch.cuda
     monkeypatch.setattr(cuda, "memory_reserved", lambda name: 1000)
     monkeypatch.setattr(cuda, "memory_allocated", lambda name: 900)
     monkeypatch.setattr(cuda, "mem_get_info", lambda name: (2**32 + 50, 2**40))
-    assert device.has_room("cuda", 150)
-    assert not device.has_room("cuda", 151)
+    assert device.is_free("cuda", 150)
+    assert not device.is_free("cuda", 151)

@@ -177,7 +177,7 @@ def test_what_is_kept_elsewhere(monkeypatch):
         assert (records.copy.most_bytes, records.held is not None) == (0, keep)
         for room, most in ((False, SIZE), (False, SIZE - 1), (True, SIZE - 1)):
             asked = []
-            monkeypatch.setattr(device, "has_room", lambda *given: asked.append(given) or room)  # noqa: B023
+            monkeypatch.setattr(device, "is_free", lambda *given: asked.append(given) or room)  # noqa: B023
             monkeypatch.setattr(compact, "_MOST_KEPT", most)
             kept = keep and (room or most == SIZE)
             records = made(on_device(plain), keep=keep)

@@ -7,7 +7,7 @@ import pytest
 from randomgen import ChaCha
 
 from hushcov.kernel.noise import gumbel, gumbel_top, normal, rounded_normal
-from hushcov.kernel.noise.entropy import GROUP, fill_groups, key_stream, random_words, room_for
+from hushcov.kernel.noise.entropy import GROUP, buffer_length, fill_groups, key_stream, random_words
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 KEY = np.arange(8, dtype=np.uint32) * 0x01020304 + 7
@@ -38,7 +38,7 @@ def test_the_stream_is_that_of_another_program(size, cores):
     key = sum(int(word) << 32 * place for place, word in enumerate(KEY))
     other = np.random.Generator(ChaCha(key=key, rounds=20))
     expected = other.integers(0, 2**64, size=size, dtype=np.uint64)
-    buffer = np.empty(room_for(size), dtype=np.uint64)
+    buffer = np.empty(buffer_length(size), dtype=np.uint64)
     assert np.array_equal(key_stream(KEY, size), expected)
     assert np.array_equal(key_stream(KEY, size, buffer), expected)
 
@@ -85,7 +85,7 @@ def literal_draws(key, sigma, size):
     for stream, start in enumerate(range(0, size, normal._STREAM)):
         group, pending = 0, list(range(start, min(size, start + normal._STREAM)))
         while pending:
-            made = np.empty(room_for(3 * len(pending)), dtype=np.uint64)
+            made = np.empty(buffer_length(3 * len(pending)), dtype=np.uint64)
             fill_groups(group, group + len(made) // GROUP, stream, key, made.view(np.uint32))
             group += len(made) // GROUP
             trials = made[: 3 * len(pending)].reshape(3, -1)

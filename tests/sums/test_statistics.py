@@ -398,7 +398,7 @@ def test_sums_have_the_size_of_so_many_records_at_most(record_map, most):
 
 def test_sums_fit_into_integers_and_no_more():
     wide, gram = RecordMap(1, IntegerGrid(4.0, 2**14)), np.zeros((1, 1), dtype=np.int64)
-    wide.check_room(2**34)
+    wide.check_capacity(2**34)
     half = Statistics(gram, 2**33, wide)
     assert half.merge(Statistics(gram, 2**33, wide)).n_records == 2**34
     assert half.entry_sensitivity == 2 * 2**28
@@ -407,7 +407,7 @@ def test_sums_fit_into_integers_and_no_more():
     full = [Statistics(gram + 2**61, 2**33, wide) for _ in range(5)]  # together beyond 2**63
     with pytest.raises(CapacityError):
         full[0].merge(*full[1:])
-    for refused in (wide.check_room, lambda n: Statistics(gram, n, wide)):
+    for refused in (wide.check_capacity, lambda n: Statistics(gram, n, wide)):
         with pytest.raises(CapacityError):
             refused(2**34 + 1)
 

@@ -11,15 +11,9 @@ import click
 from numpy.linalg import LinAlgError
 from rich.console import Console
 
+from hushcov.cli.files import split_names
 from hushcov.cli.options import Function
-from hushcov.cli.output import (
-    clean,
-    console,
-    heading,
-    paragraph,
-    show,
-    warning,
-)
+from hushcov.cli.output import clean, console, heading, paragraph, show, warning
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.release import Release
 from hushcov.release.files import read_release
@@ -64,16 +58,12 @@ def features_option(words: str) -> Callable[[Function], Function]:
     return click.option("--features", metavar="A,B,C", help=words)
 
 
-def split_names(names: str) -> list[str]:
-    """Return names between commas."""
-    return [name.strip() for name in names.split(",")]
-
-
 def columns_of(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
     """Return the columns that were named, also by a category, and notes to print about them."""
     from hushcov.answers.columns import spelt_out
 
-    return (None, []) if names is None else spelt_out(release, split_names(names))
+    columns = split_names(names)
+    return (None, []) if columns is None else spelt_out(release, columns)
 
 
 def open_page(title: str, release: Release) -> Console:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 import numpy as np
 
-from hushcov.answers.columns import answered, spelt_out
+from hushcov.answers.columns import answered
 from hushcov.answers.files import check_parquet, write_table
 from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
-from hushcov.cli.answers import columns_of, features_option, reads_release, records, split_names
-from hushcov.cli.files import check_paths
+from hushcov.cli.answers import columns_of, features_option, reads_release, records
+from hushcov.cli.files import check_paths, split_names
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
 from hushcov.cli.output import clean, console, echo_json, facts
 from hushcov.exceptions import ParameterError
@@ -164,7 +164,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
 
     release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
-    names = spelt_out(release, split_names(features))[0]
+    names = columns_of(release, features)[0]
     found = conditional(release, values, names, level=level)
     _tell(found, {"given": found.given}, **out)
 

@@ -51,7 +51,22 @@ def command(output: Path | None) -> None:
     with Popen(verify, stdout=PIPE, stderr=DEVNULL, text=True) as check:  # on another core
         _make_release(out, table, release)
         heading(out, "5. The theorem behind it")
-        _say_theorem(out, check.communicate()[0])
+        show(out, f"$ hushcov {shlex.join(_THEOREM)}")
+        (found,) = json.loads(check.communicate()[0])["settings"]
+    claims, n = found["claims"], found["inputs"]["n_records"]
+    holding, empty = (sum(each[key] for each in claims) for key in ("holds", "vacuous"))
+    paragraph(
+        out,
+        f"{holding} of the {len(claims)} claims about the paper's theorem hold at its own "
+        f"constants, for {n:,} records ({empty} of them with nothing to check there).",
+    )
+    paragraph(
+        out,
+        "The paper is Zihan Zhang, 'Improved Private Sparse Covariance Estimation with Multiscale "
+        "Threshold Tests' (2026). Its Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 "
+        "records or more at the paper's own constants. The release above was made by the default, "
+        "an adaptive mechanism of our own.",
+    )
     paragraph(out, "\nNext, with a table of your own: 'hushcov start DATA'.")
 
 
@@ -128,26 +143,6 @@ def _run(out: Console, name: str, *words: str) -> None:
     assert command is not None
     with command.make_context(name, list(words), parent=root) as context:
         command.invoke(context)
-
-
-def _say_theorem(out: Console, result: str) -> None:
-    """Say in a line what the check of the paper's theorem found."""
-    show(out, f"$ hushcov {shlex.join(_THEOREM)}")
-    (found,) = json.loads(result)["settings"]
-    claims, n = found["claims"], found["inputs"]["n_records"]
-    holding, empty = (sum(each[key] for each in claims) for key in ("holds", "vacuous"))
-    paragraph(
-        out,
-        f"{holding} of the {len(claims)} claims about the paper's theorem hold at its own "
-        f"constants, for {n:,} records ({empty} of them with nothing to check there).",
-    )
-    paragraph(
-        out,
-        "The paper is Zihan Zhang, 'Improved Private Sparse Covariance Estimation with Multiscale "
-        "Threshold Tests' (2026). Its Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 "
-        "records or more at the paper's own constants. The release above was made by the default, "
-        "an adaptive mechanism of our own.",
-    )
 
 
 def _see(out: Console, text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hushcov._words import counted, number
+from hushcov._words import counted, number, some_of
 from hushcov.answers.clients import CLIENTS
 from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, Exported, export
 from hushcov.answers.synthetic import check_output, synthesize
@@ -192,18 +192,16 @@ def _export_rows(
 
 
 def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
-    correction, files = found.correction, list(found.files)
+    correction = found.correction
     lines = list(found.lines)
     if correction is not None:
         matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
         if len(correction.blocks) > 1:
             matrix += f", in {counted(len(correction.blocks), 'block')}"
         lines = [(f"{found.statement['values']}s", matrix), *_correction_lines(correction)]
-    named = ", ".join(files[:_MOST_FILES])
-    more = f" and {len(files) - _MOST_FILES:,} more" if len(files) > _MOST_FILES else ""
     return [
         *lines,
-        ("written", f"{found.folder}/: {named}{more}"),
+        ("written", f"{found.folder}/: {some_of(list(found.files), _MOST_FILES)}"),
         ("charged", f"nothing; {STATEMENT} says all this{', block by block' * bool(correction)}"),
     ]
 

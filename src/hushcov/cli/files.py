@@ -44,8 +44,8 @@ def opened(
 
     records = open_records(
         path,
-        columns=_split(columns),
-        names=_split(names),
+        columns=split_names(columns),
+        names=split_names(names),
         delimiter=sign_of(delimiter),
         leave_out=() if path.suffix == ".npy" else leave_out,
         **options,
@@ -64,7 +64,8 @@ def sign_of(delimiter: str | None) -> str | None:
     return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
-def _split(names: str | Sequence[str] | None) -> list[str] | None:
+def split_names(names: str | Sequence[str] | None) -> list[str] | None:
+    """Return names that an option has between commas, or settings in a list."""
     if isinstance(names, str):
         return [name.strip() for name in names.split(",")]
     return None if names is None else list(names)
@@ -82,7 +83,7 @@ def chosen_columns(
 
     if options["columns"] is not None:
         return options["columns"], {}
-    names = _split(options["names"])
+    names = split_names(options["names"])
     sign = sign_of(options["delimiter"])
     try:
         found = read_header(path, delimiter=sign, header=options["header"], names=names)

@@ -52,7 +52,7 @@ from hushcov.cli.report import HEAT_MAP, REPORT
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.fit import check_installed, mechanisms
-from hushcov.kernel.accounting import Guarantee, is_counted
+from hushcov.kernel.accounting import RECORD, Guarantee, is_counted
 from hushcov.ledger import Ledger
 from hushcov.options import ALLOWED, Taker
 from hushcov.release import Release
@@ -201,18 +201,11 @@ def settle(
     lines["columns"], left_out = chosen_columns(file, lines, apart, described)
     found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
-    if unit is not None and weight is not None:
-        raise ParameterError(
-            "--weight must be left out with --unit: rows of one unit with weights of their own are "
-            "not bounded together. Use one of them."
-        )
-    others = OtherColumns(guess=n_records if counts else None)
+    word, identifiers, weights = RECORD, None, None
     if unit is not None:
         records, identifiers, word = split_off(records, unit, "unit")
-        others = others._replace(word=word, identifiers=identifiers)
     if weight is not None:
         records, weights, _ = split_off(records, weight, "sample_weight")
-        others = others._replace(weights=weights)
     check_size(file, records, None if counts else n_records)
     folder = output_folder(file, options["output"])
     parameters = {each.name for each in fields(PrivateSparseCovariance)}
@@ -231,7 +224,8 @@ def settle(
     placed = (place_of("transforms", key, places, records.n_features, "") for key in maps)
     known["transforms"] = dict(zip(placed, maps.values(), strict=True)) or None
     source = Source(file, folder, records, options["assume_centered"], counts, left_out)
-    return source, known, others
+    guess = n_records if counts else None
+    return source, known, OtherColumns(word, identifiers, weights, guess)
 
 
 def transforms_of(
@@ -282,7 +276,7 @@ def _announce(out: Console, job: Job) -> Guarantee:
     """Refuse a release, or print what will be released and warnings about it."""
     refuse(job)
     ledger, dataset = job.estimator.ledger, job.estimator.dataset
-    if ledger is not None and dataset is not None and job.counted is None:
+    if ledger is not None and job.counted is None:
         quoted(ledger, dataset, job.certify())
     heading(out, "What will be released")
     charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
@@ -315,7 +309,7 @@ def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> Non
     """Print whether the ledger would allow the release."""
     quote, ledger, dataset = None, job.estimator.ledger, job.estimator.dataset
     heading(out, "Dry run")
-    if ledger is not None and dataset is not None:
+    if ledger is not None:
         quote = quoted(ledger, dataset, guarantee)
         left = f"epsilon {number(quote['epsilon_left'])} at delta {number(quote['delta'])}"
         words = f"{ledger}, dataset {dataset}: the charge would fit, and {left} would be left"
@@ -339,15 +333,12 @@ def _summarise(out: Console, job: Job, written: list[tuple[str, str]], seconds: 
     facts(out, lines)
     show_pairs(out, job.found)
     heading(out, f"Files in {job.source.folder}/")
-    facts(
-        out,
-        (
-            *written,
-            ("integers.npy", "what was released: integers"),
-            ("release.json", "their unit, scales, guarantee and every public parameter"),
-            ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
-        ),
-    )
+    sealed = [
+        ("integers.npy", "what was released: integers"),
+        ("release.json", "their unit, scales, guarantee and every public parameter"),
+        ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
+    ]
+    facts(out, [*written, *sealed])
     paragraph(
         out,
         "\nWhatever is computed from these files is covered by the guarantee. Fitting the same "

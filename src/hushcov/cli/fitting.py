@@ -20,16 +20,9 @@ from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.scaled import OpenedRecords, PrivacyUnit, paid_count
+from hushcov.estimators.scaled import PrivacyUnit
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
-from hushcov.fit import (
-    Caution,
-    Comparison,
-    Families,
-    compare,
-    default_mechanism,
-    forecast_families,
-)
+from hushcov.fit import Caution, Comparison, Families, compare, default_mechanism, forecast_families
 from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
@@ -203,20 +196,23 @@ class Job:
         privacy_unit = PrivacyUnit.checked(
             estimator, columns.word, columns.identifiers, columns.weights
         )
-        comparing = "comparing the mechanisms, from public inputs"
         if columns.guess is not None:  # nothing is to be read
             source = replace(source, records=with_count(records, columns.guess))
-            with busy(comparing):
+            with busy("comparing the mechanisms, from public inputs"):
                 plan = estimator._fit_plan(
                     columns.guess, records.n_features, privacy_unit=privacy_unit
                 )
             return cls(source, estimator, plan, privacy_unit)
-        opened = _count(out or console(), records, estimator, privacy_unit)
+        counting, out = privacy_unit.counting(estimator.epsilon or 0.0), out or console()
+        if counting is not None:
+            say_count(out, counting)
+        with quiet(), busy("comparing the mechanisms"):
+            opened = estimator._count(records, privacy_unit)
         if opened.counted is not None:
+            found = Making(counted=opened.counted.to_dict()).counted_words
+            facts(out, [("found", found or "")])
             source = replace(source, records=opened.records)
-        with paid_count(estimator), busy(comparing):
-            plan = estimator._plan_opened(opened)
-        return cls(source, estimator, plan, privacy_unit, opened)
+        return cls(source, estimator, opened.plan, privacy_unit, opened)
 
     @property
     def counted(self) -> Counted | None:
@@ -242,7 +238,8 @@ class Job:
             unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         needed, reading = self._memory()
         files = f": {memory(needed)} for the fit and {memory(reading)} for reading the files"
-        files = files if reading else " in this process, beside its workers" * self._elsewhere
+        elsewhere = are_elsewhere(self.source.records)
+        files = files if reading else " in this process, beside its workers" * elsewhere
         first = f"about {memory(COMPILING)} more the first time, when code is compiled"
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
@@ -339,22 +336,14 @@ class Job:
     def _memory(self) -> tuple[int, int]:
         """Return the bytes that the fit is expected to need, and those that reading files does."""
         name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
-        d, reading = self.source.records.n_features, 0
-        if is_file_source(self.source.file) and not self._elsewhere:
+        records, reading = self.source.records, 0
+        d, elsewhere, given = records.n_features, are_elsewhere(records), memory_given(records)
+        if is_file_source(self.source.file) and not elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
         needed = command_memory(
-            name,
-            self.plan.inputs,
-            prepared=prepared,
-            elsewhere=self._elsewhere,
-            given=memory_given(self.source.records),
+            name, self.plan.inputs, prepared=prepared, elsewhere=elsewhere, given=given
         )
         return needed, reading
-
-    @property
-    def _elsewhere(self) -> bool:
-        """Whether workers of a cluster read the records."""
-        return are_elsewhere(self.source.records)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -382,7 +371,7 @@ class Job:
 
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
-        self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
+        self.estimator._fit_counted(replace(self.opened, records=records))
 
     @property
     def release(self) -> Release:
@@ -441,20 +430,6 @@ class Job:
             "parameters": dict(release.parameters),
             "complete_records": release.making.complete,
         }
-
-
-def _count(
-    out: Console, records: Records, estimator: PrivateSparseCovariance, privacy_unit: PrivacyUnit
-) -> OpenedRecords:
-    """Open the records; charge, release and print their number if it is not public."""
-    counting = privacy_unit.counting(estimator.epsilon or 0.0)
-    if counting is not None:
-        say_count(out, counting)
-    with quiet():
-        opened = estimator._count(records, privacy_unit)
-    if opened.counted is not None:
-        facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
-    return opened
 
 
 #: What a job is made of: where the records are, parameters of an estimator, and other columns.

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from hushcov._validation import check_real
+from hushcov._validation import LARGEST_DELTA, check_real
 from hushcov._words import counted, number
 from hushcov.cli.options import JSON, NUMBER, Command, Function
 from hushcov.cli.output import (
@@ -145,7 +145,7 @@ def charge(
     """
     check_real("epsilon", epsilon, above=0, cure="it is what the release promises.")
     if delta:
-        check_real("delta", delta, above=0, at_most=0.1, cure="0 is allowed too.")
+        check_real("delta", delta, above=0, at_most=LARGEST_DELTA, cure="0 is allowed too.")
     cost = Approximate(epsilon, delta) if delta else Pure(epsilon)
     receipt = Ledger(file).charge(dataset, cost, label=label)
     if as_json:
@@ -233,17 +233,16 @@ def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
     added = math.fsum(each.epsilon for each in promises if each is not None)
     if None in promises or math.isclose(added, spent, rel_tol=1e-6):
         return []
+    than = f"than the sum of the parts, epsilon {number(added)}"
     if len(promises) == 1:
         than = f"than the epsilon {number(added)} it promises"
         why = "the release was made at another delta than the budget has now"
     elif spent < added:
-        than = f"than the sum of the parts, epsilon {number(added)}"
         why = (
             "every release has noise of its own, so that what they tell adds up more slowly than "
             "their epsilons, and all of them are counted at the delta of the budget (composition)"
         )
     else:
-        than = f"than the sum of the parts, epsilon {number(added)}"
         why = (
             "what a release costs may be decided after looking at the ones before, which the total "
             "has to allow for (composition)"

@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from hushcov import exceptions
 from hushcov._charged import stated_charges
@@ -93,8 +92,6 @@ COMMANDS = {
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
     "bench": "Measure estimators and their rivals on the same records, and draw the figures.",
 }
-# The command of the paper, which nothing else imports, by its module.
-_PAPER = {"paper": "hushcov.paper.command"}
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()
 )
@@ -122,22 +119,14 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command and return its click object."""
         require_plugin("commands", cmd_name, f"'hushcov {cmd_name}'")
-        if cmd_name in self.commands:
-            return self.commands[cmd_name]
-        command: click.Command | None = None
-        if cmd_name in COMMANDS and cmd_name not in PROVIDERS["commands"]:
-            module = _PAPER.get(cmd_name, f"hushcov.cli.{cmd_name}")
-            command = importlib.import_module(module).command
-        elif cmd_name in installed_plugins("commands"):
-            command = load_plugin("commands", cmd_name)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names of commands without importing them, and options as usual."""
-        if incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        found = (item for item in commands().items() if item[0].startswith(incomplete))
-        return [CompletionItem(name, help=meaning) for name, meaning in found]
+        found: click.Command | None = self.commands.get(cmd_name)
+        if found is None and cmd_name in COMMANDS and cmd_name not in PROVIDERS["commands"]:
+            # The paper's command lies in its folder, which nothing else imports.
+            folder = "hushcov.paper.command" if cmd_name == "paper" else f"hushcov.cli.{cmd_name}"
+            found = importlib.import_module(folder).command
+        elif found is None and cmd_name in installed_plugins("commands"):
+            found = load_plugin("commands", cmd_name)
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

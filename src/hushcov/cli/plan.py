@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -277,20 +277,23 @@ class Asked:
         return rows
 
     def search(
-        self, errors: Mapping[str, Callable[[ReleaseInputs], float]], rows: Sequence[Row]
+        self,
+        names: Sequence[str],
+        error: Callable[[ReleaseInputs, str], float],
+        rows: Sequence[Row],
     ) -> dict[str, int | None]:
-        """Find the fewest records for which each of the errors reaches the target."""
+        """Find the fewest records for which the error of each of these reaches the target."""
         found, tried = dict[str, int | None](), {row.inputs.n_records for row in rows}
         assert self.target is not None
-        with output.steps(len(errors)) as step:
-            for name, error in errors.items():
-                step(f"smallest number of records: {name}")
-                at = partial(self._error_at, error)
-                found[name] = comparison.smallest_error(at, self.target, tried)
-        return found
 
-    def _error_at(self, error: Callable[[ReleaseInputs], float], n_records: int) -> float:
-        return error(self.request.inputs(n_records, self.n_features))
+        def error_at(n_records: int) -> float:
+            return error(self.request.inputs(n_records, self.n_features), name)
+
+        with output.steps(len(names)) as step:
+            for name in names:
+                step(f"smallest number of records: {name}")
+                found[name] = comparison.smallest_error(error_at, self.target, tried)
+        return found
 
     def to_dict(self) -> dict[str, object]:
         """Return what is public, as plain, JSON-ready data."""
@@ -425,9 +428,11 @@ def _plan_mechanisms(asked: Asked, divided: Sequence[Divided], options: dict[str
         for name in (name for name in names if any(row.found.find(name) for row in rows)):
             rough = able[name].slow and not refine
             predict = partial(planning.forecast, mechanism=name, rough=rough, adaptive_width=width)
-            smallest[name] = asked.search(
-                {model: partial(_error_on, model, predict) for model in COMPARED_MODELS}, rows
-            )
+
+            def error(inputs: ReleaseInputs, model: str, predict: Any = predict) -> float:
+                return float(predict(inputs).predicted_error[model])
+
+            smallest[name] = asked.search(COMPARED_MODELS, error, rows)
             fewest.add_row(name, *(_fewest(n, "~" * rough) for n in smallest[name].values()))
     known = inputs.candidates
     words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
@@ -450,12 +455,6 @@ def _plan_mechanisms(asked: Asked, divided: Sequence[Divided], options: dict[str
         {f"The design of {name}": design for name, design in designs.items()},
         fewest,
     )
-
-
-def _error_on(
-    model: str, predict: Callable[[ReleaseInputs], Forecast], inputs: ReleaseInputs
-) -> float:
-    return predict(inputs).predicted_error[model]
 
 
 def _row_dict(asked: Asked, row: Row) -> dict[str, object]:
@@ -490,14 +489,10 @@ def _mechanism_table(row: Row) -> Table:
     return table
 
 
-def _records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
-    """Tabulate typical errors by n, and those of the best on each model where there is room."""
-    out, whole = output.console(), _columns(rows, mechanisms, COMPARED_MODELS)
-    width = out.measure(whole, options=out.options.update_width(10**6)).maximum
-    return whole if width <= out.width else _columns(rows, mechanisms, ())
-
-
-def _columns(rows: Sequence[Row], mechanisms: Sequence[str], models: Sequence[str]) -> Table:
+def _records_table(
+    rows: Sequence[Row], mechanisms: Sequence[str], models: Sequence[str] = COMPARED_MODELS
+) -> Table:
+    """Tabulate typical errors by n, and those of the best on each model where they fit."""
     table = output.plain_table(gap=0)
     # Names over several lines, so that their columns are narrow.
     names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
@@ -508,7 +503,9 @@ def _columns(rows: Sequence[Row], mechanisms: Sequence[str], models: Sequence[st
         typical = (_typical(row, row.found.find(name)) for name in mechanisms)
         errors = (_error(best.predicted_error[m]) if best else "-" for m in models)
         table.add_row(count(row.inputs.n_records), *typical, *errors, _limit(best))
-    return table
+    out = output.console()
+    width = out.measure(table, options=out.options.update_width(10**6)).maximum
+    return table if width <= out.width or not models else _records_table(rows, mechanisms, ())
 
 
 def _typical(row: Row, each: Forecast | None) -> Text:
@@ -551,10 +548,11 @@ def _plan_families(asked: Asked, divided: Sequence[Divided], _: object) -> Plann
     request, d, default = asked.request, asked.n_features, asked.default
     rows = asked.rows(divided, planning.forecast_families)
     one, first, usual = len(rows) == 1, rows[0].found, rows[0].found.usual
-    names, smallest = [each.name for each in first.errors], dict[str, int | None]()
+    families, smallest = {each.name: each for each in first.errors}, dict[str, int | None]()
     if asked.target is not None:
         smallest = asked.search(
-            {each.name: partial(comparison.family_error, family=each) for each in first.errors},
+            tuple(families),
+            lambda inputs, name: comparison.family_error(inputs, family=families[name]),
             rows,
         )
     plans: dict[str, object] = {
@@ -573,7 +571,7 @@ def _plan_families(asked: Asked, divided: Sequence[Divided], _: object) -> Plann
         "target_error": asked.target,
         "smallest_records": smallest or None,
     }
-    titles = ["if", "that is", "error"] if one else ["records", *names]
+    titles = ["if", "that is", "error"] if one else ["records", *families]
     cells = [[each.name, each.words, _error(error)] for each, error in first.errors.items()]
     if not one:
         counts = [count(row.inputs.n_records) for row in rows]

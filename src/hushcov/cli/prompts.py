@@ -21,7 +21,7 @@ from rich.console import Console
 
 from hushcov._validation import listed, meant, nearest, shown
 from hushcov._words import counted, shell_word
-from hushcov.cli.files import free_path
+from hushcov.cli.files import free_path, split_names
 from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
@@ -359,8 +359,7 @@ def ask_columns(draft: Draft) -> list[str]:
         paragraph(draft.out, f"All {counted(len(names), 'column')} are used, as numbers.")
         return names
     _list_columns(draft)
-    before, noticed = draft.known("columns") or [], draft.header.no_measurements
-    before = before.split(",") if isinstance(before, str) else before
+    before, noticed = split_names(draft.known("columns")) or [], draft.header.no_measurements
     if not before or not set(before) <= set(names):  # or the answers were of another file
         out = [name for name in names if name in noticed]
     else:
@@ -476,7 +475,11 @@ def _ask_kinds(draft: Draft, used: Sequence[str], before: Described) -> list[Lin
         default=_usual(used, said, [n for n in used if kinds.get(n) == TRUTH]),
         help="Columns with two answers, as smoker. It is worth telling: rare answers are found.",
     )
-    lines = _ask_truths(draft, truths, before)
+    lines: list[Line] = []
+    for name in truths:
+        stated = kinds.get(name) not in (None, TEXT)
+        words = "" if stated else _ask_words(draft, name, before.get(name))
+        lines.append((name, "", "", books.BINARY, words))
     rest = [name for name in used if name not in truths]
     said = [n for n, each in before.items() if each.kind == books.CATEGORY and n not in said]
 
@@ -501,17 +504,6 @@ def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
     """A default for a question after columns: the first of these that has any."""
     here = ([name for name in names if name in among] for names in found)
     return ", ".join(next(filter(None, here), [])) or NONE
-
-
-def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
-    """Ask how yes and no are written, for each column by itself."""
-    lines: list[Line] = []
-    for name in names:
-        values = ""
-        if draft.header.kinds.get(name) in (None, TEXT):
-            values = _ask_words(draft, name, before.get(name))
-        lines.append((name, "", "", books.BINARY, values))
-    return lines
 
 
 def _ask_words(draft: Draft, name: str, before: CodebookColumn | None) -> str:
@@ -729,15 +721,14 @@ def _write(draft: Draft, lines: Sequence[Line], fields: Fields) -> None:
     for name, low, high, kind, values in lines:
         own = books.NUMBER if kind == LATER else kind
         table.writerow((name, low, high, own, values, *fields.get(name, ("", ""))))
-    first, ours = (
-        Path(f"{draft.stem}-codebook.csv"),
-        [str(each).encode() for each in (text.getvalue(), draft.codebook)],
-    )
-    path = free_path(  # what somebody filled in stays
-        first, ".csv", lambda path: path.exists() and path.read_bytes() not in ours
-    )
-    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    first, ours = Path(f"{draft.stem}-codebook.csv"), (text.getvalue(), draft.codebook)
+
+    def filled_in(path: Path) -> bool:  # by somebody, whose work stays
+        return path.exists() and path.read_bytes() not in [str(each).encode() for each in ours]
+
+    path = free_path(first, ".csv", filled_in)
     draft.codebook = text.getvalue()
+    path.write_text(draft.codebook, encoding="utf-8", newline="")
     show(draft.out, "")
     other = "" if path == first else f"; {first} was there before, and stays as it is"
     paragraph(

@@ -15,6 +15,7 @@ import numpy as np
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
+from hushcov.answers.files import Table
 from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
     Window,
@@ -22,22 +23,9 @@ from hushcov.answers.tables import (
     variances_table,
     window,
 )
-from hushcov.cli.answers import (
-    open_page,
-    reads_release,
-    records,
-    show_pairs,
-)
+from hushcov.cli.answers import open_page, reads_release, records, show_pairs
 from hushcov.cli.options import INTEGER, JSON, Command
-from hushcov.cli.output import (
-    clean,
-    console,
-    echo_json,
-    facts,
-    heading,
-    paragraph,
-    short_name,
-)
+from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, short_name
 from hushcov.exceptions import ParameterError
 from hushcov.promise import promise_words
 from hushcov.release import Release
@@ -56,6 +44,7 @@ _SIGNATURE = {
 _SHOWN_PAIRS = 10
 _SAID = ("n_records", "n_features")  # in lines of their own; the first counts what is averaged
 _ADVICE = "row_sparsity"  # which the default needs not be given
+_MOST_MEANS = 6  # features whose means are listed
 
 
 @click.command(cls=Command, name="show")
@@ -103,18 +92,48 @@ def command(
       hushcov show genotypes-release --column rs123 --window 10
       hushcov show genotypes-release --columns rs100..rs110
     """
-    _check_asked(column, distance, between)
+    if column is not None and between is not None:
+        raise ParameterError("--column and --columns must not be given both: choose one.")
+    if distance is not None and column is None:
+        raise ParameterError("--window must be given with --column: name the column to look at.")
+    ends = [name.strip() for name in (between or "").split(_BETWEEN, 1)]
+    if between is not None and not (len(ends) == 2 and all(ends)):
+        raise ParameterError(
+            f"--columns must be two columns like A..B, got {between!r}: name the first and the "
+            "last."
+        )
     stored = read()
-    if column is not None or between is not None:
-        _show_columns(stored.release, column, distance, between, as_json=as_json)
+    release = stored.release
+    if between is not None:
+        _show_window(window(release, *(_one(release, name) for name in ends)), as_json=as_json)
         return
-    found = describe(stored.release, _SHOWN_PAIRS)
-    if as_json:
-        echo_json(_as_json(folder, stored, found))
+    if column is not None:
+        places = _matching(release, column, "--column")
+        if len(places) == 1:
+            _show_column(release, int(places[0]), distance, as_json=as_json)
+        else:
+            _list(release, column, places, as_json=as_json)
         return
-    out = open_page(f"Release in {clean(str(folder))}/", stored.release)
-    facts(out, _facts(stored, found))
-    show_pairs(out, found)
+    found = describe(release, _SHOWN_PAIRS)
+    if not as_json:
+        out = open_page(f"Release in {clean(str(folder))}/", release)
+        facts(out, _facts(stored, found))
+        show_pairs(out, found)
+        return
+    means = [] if release.location is None else records(_means_of(release))
+    echo_json(
+        {
+            "folder": str(folder),
+            "undamaged": True,
+            "signature": _signature(stored),
+            **stored.description,
+            **summary_dict(release),
+            "mechanism": release.name,  # with its threshold, as 'fit' calls it
+            "largest_pairs": [pair.to_dict() for pair in found.strongest],
+            "means": means,  # null where there is no interval
+            "not_part_of_it": list(stored.unlisted),
+        }
+    )
 
 
 def _signature(stored: StoredRelease) -> str:
@@ -160,23 +179,18 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
         units = "" if release.feature_scale is None else ", in units of the features' scales"
         words = f"standard deviation {pair} on a pair and {variance} on a variance{units}"
         rows.append(("noise", words))
-    return rows + _means(release)
+    if release.location is not None:
+        first = [own[:_MOST_MEANS].tolist() for own in _means_of(release).values()]
+        said = [f"{short_name(str(n))} {mean_words(*own)}" for n, *own in zip(*first, strict=True)]
+        said += [f"{d - len(said):,} more with --json"] if d > len(said) else []
+        rows.append(("means", "; ".join(said)))
+    return rows
 
 
-def _means(release: Release) -> list[tuple[str, str]]:
-    """Return the first means with their intervals, in words."""
-    if release.location is None:
-        return []
+def _means_of(release: Release) -> Table:
+    """Return the released means with their intervals and standard errors."""
     table = variances_table(release, LEVEL)
-    first = range(min(release.n_features, _MOST_MEANS))
-    said = [
-        f"{short_name(str(table['feature'][i]))} "
-        + mean_words(*(float(table[each][i]) for each in MEAN_COLUMNS))
-        for i in first
-    ]
-    more = release.n_features - len(said)
-    left = [f"{more:,} more with --json"] if more else []
-    return [("means", "; ".join([*said, *left]))]
+    return {name: table[name] for name in ("feature", *MEAN_COLUMNS)}
 
 
 def _public(release: Release) -> str:
@@ -195,72 +209,14 @@ def _public(release: Release) -> str:
     return ", ".join(words) if words[1:] else "see release.json"
 
 
-def _as_json(folder: Path, stored: StoredRelease, found: Description) -> dict[str, object]:
-    return {
-        "folder": str(folder),
-        "undamaged": True,
-        "signature": _signature(stored),
-        **stored.description,
-        **summary_dict(stored.release),
-        "mechanism": stored.release.name,  # with its threshold, as 'fit' calls it
-        "largest_pairs": [pair.to_dict() for pair in found.strongest],
-        "means": _means_json(stored.release),
-        "not_part_of_it": list(stored.unlisted),
-    }
-
-
-def _means_json(release: Release) -> list[dict[str, object]]:
-    """Return means with their intervals and standard errors; null where there is none."""
-    if release.location is None:
-        return []
-    table = variances_table(release, LEVEL)
-    return records({name: table[name] for name in ("feature", *MEAN_COLUMNS)})
-
-
 # ---- some columns ----
 
 _BETWEEN = ".."
 _MOST_NAMED = 20  # columns of a name that are listed
-_MOST_MEANS = 6  # features whose means are listed
 _LEGEND = (
     f"lower and upper: the {LEVEL_WORDS} interval, which counts privacy noise and sampling. not "
     "found: noise puts the correlation beyond 1, or a variance is not positive."
 )
-
-
-def _check_asked(column: str | None, distance: int | None, between: str | None) -> None:
-    """Refuse options that do not go together, before anything is read."""
-    if column is not None and between is not None:
-        raise ParameterError("--column and --columns must not be given both: choose one.")
-    if distance is not None and column is None:
-        raise ParameterError("--window must be given with --column: name the column to look at.")
-    if between is not None and not all(map(str.strip, between.partition(_BETWEEN))):
-        raise ParameterError(
-            f"--columns must be two columns like A..B, got {between!r}: name the first and the "
-            "last."
-        )
-
-
-def _show_columns(
-    release: Release,
-    column: str | None,
-    distance: int | None,
-    between: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print one column and its pairs, or columns side by side; or which columns are called so."""
-    if between is not None:
-        first, _, last = between.partition(_BETWEEN)
-        ends = _one(release, first.strip()), _one(release, last.strip())
-        _show_window(window(release, *ends), as_json=as_json)
-        return
-    assert column is not None
-    found = _matching(release, column, "--column")
-    if len(found) == 1:
-        _show_column(release, int(found[0]), distance, as_json=as_json)
-    else:
-        _list(release, column, found, as_json=as_json)
 
 
 def _matching(release: Release, name: str, option: str) -> Any:
@@ -301,18 +257,17 @@ def _place(release: Release, place: int) -> str:
 
 def _show_column(release: Release, place: int, distance: int | None, *, as_json: bool) -> None:
     table, name = around(release, place, distance), str(feature_names(release)[place])
-    where = None if release.positions is None else int(release.positions[place])
-    own = {key: values[[place]] for key, values in variances_table(release, LEVEL).items()}
+    every = variances_table(release, LEVEL).items()
+    own = {key: values[[place]].tolist()[0] for key, values in every if key != "feature"}
     if as_json:
-        known = records(own)[0]
-        del known["feature"]
-        about = {"column": name, "place": place, "position": where, **known}
+        where = None if release.positions is None else int(release.positions[place])
+        about = {"column": name, "place": place, "position": where, **own}
         echo_json(about | {"pairs": records(table)})
         return
     variance = number(float(view(release, np.array([place])).matrix[place, place]))
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
-        lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))
+        lines.append(("mean", mean_words(*(own[each] for each in MEAN_COLUMNS))))
     n = len(table["feature"])
     near = "" if distance is None else f", at most {counted(distance, 'column')} away"
     ends = {f"correlation_{end}": end for end in ("lower", "upper")}

@@ -14,7 +14,14 @@ from rich.console import Console
 from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import LARGEST_EPSILON, OF_COMPLETE, check_real
 from hushcov._words import counted, number, shell_word
-from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
+from hushcov.cli.files import (
+    check_paths,
+    free_path,
+    refuse_taken,
+    sign_of,
+    split_names,
+    stem_of,
+)
 from hushcov.cli.options import (
     DATA,
     INTEGER,
@@ -42,13 +49,7 @@ from hushcov.cli.prompts import (
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
 from hushcov.ledger import Ledger
-from hushcov.promise import (
-    PRIORS,
-    guess_words,
-    highest_posterior,
-    in_percent,
-    odds_of,
-)
+from hushcov.promise import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords
@@ -219,58 +220,41 @@ def _draft(
 
 def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
     """Read the columns; a text file may have another separator than a comma, and no names."""
+
+    def fields(sign: str | None) -> int:
+        """Return how many fields the first line has."""
+        try:
+            return read_header(file, delimiter=sign, header=False).n_columns
+        except HushcovError:
+            return 0
+
     options = settings.options
-    names, sign = options.get("names"), sign_of(options.get("delimiter"))
-    names = names.split(",") if isinstance(names, str) else names
+    names, sign = split_names(options.get("names")), sign_of(options.get("delimiter"))
     try:
         bare = bool(options.get("no-header"))
         return read_header(file, delimiter=sign, header=not bare, names=names)
     except DataError:
-        if _other_separator(ask, file, settings) or _without_names(ask, file, settings):
-            return _header(ask, file, settings)
-        raise
-
-
-def _other_separator(ask: Prompts, file: Path, settings: Settings) -> bool:
-    """Ask for another separator, if the first line has one field by commas and more by it."""
-    sign = next((sign for sign in _SEPARATORS if _fields(file, sign) > 1), None)
-    if "delimiter" in settings.options or sign is None or _fields(file, None) != 1:
-        return False
-    found = ask.yes(
-        f"Are the fields of this file separated by {_SEPARATORS[sign]}?",
-        default=True,
-        help="Its first line has a single name if they are separated by commas.",
-    )
-    if found:
-        settings.options["delimiter"] = "tab" if sign == "\t" else sign
-    return found
-
-
-def _fields(file: Path, sign: str | None) -> int:
-    """Return how many fields the first line has."""
-    try:
-        return read_header(file, delimiter=sign, header=False).n_columns
-    except HushcovError:
-        return 0
-
-
-def _without_names(ask: Prompts, file: Path, settings: Settings) -> bool:
-    """Ask whether the first line is a record, if it may be one."""
-    options = settings.options
-    sign = sign_of(options.get("delimiter"))
-    known = "no-header" in options or "names" in options
-    if known or not _fields(file, sign) or not may_be_record(file, delimiter=sign):
-        return False
-    bare = ask.yes(
-        "Is the first line a record, so that the columns have no names?",
-        default=True,
-        help="Some of it reads as numbers, dates or nulls. yes: it is a record as all others, none "
-        "of it is shown, and the columns are called column_1, column_2 and so on. no: nothing "
-        "happens. Then give other names, in the file or by names = [...] in the settings.",
-    )
-    if bare:
+        other = next((sign for sign in _SEPARATORS if fields(sign) > 1), None)
+        if "delimiter" not in options and other and fields(None) == 1:
+            question = f"Are the fields of this file separated by {_SEPARATORS[other]}?"
+            why = "Its first line has a single name if they are separated by commas."
+            if ask.yes(question, default=True, help=why):
+                options["delimiter"] = "tab" if other == "\t" else other
+                return _header(ask, file, settings)
+        named = "no-header" in options or "names" in options
+        if named or not fields(sign) or not may_be_record(file, delimiter=sign):
+            raise
+        if not ask.yes(
+            "Is the first line a record, so that the columns have no names?",
+            default=True,
+            help="Some of it reads as numbers, dates or nulls. yes: it is a record as all others, "
+            "none of it is shown, and the columns are called column_1, column_2 and so on. no: "
+            "nothing happens. Then give other names, in the file or by names = [...] in the "
+            "settings.",
+        ):
+            raise
         options["no-header"] = True
-    return bare
+        return _header(ask, file, settings)
 
 
 def _answered(draft: Draft) -> Commands | None:
@@ -442,10 +426,18 @@ def _ask_ledger(draft: Draft, *, again: bool) -> None:
     draft.put("dataset", draft.known("dataset") if path is not None else None)
     if path is None:
         return
-    known = _known_datasets(draft, path)
+    budgets, lines = {}, []
+    if path.exists():
+        ledger = Ledger(path)
+        for name in ledger.datasets():
+            budgets[name] = budget = ledger.statement(name).budget
+            left = f"epsilon {number(ledger.remaining(name).epsilon)} left"
+            lines.append((name, f"{left} of {number(budget.epsilon)}, for {budget.change}"))
+        show(draft.out, "")
+        facts(draft.out, lines)
 
     def check(name: str) -> str:
-        budget = Ledger(path).statement(name).budget if name in known else None
+        budget = budgets.get(name)
         if budget is not None and (budget.neighbours, budget.unit) != _whom(draft):
             raise ParameterError(
                 f"the budget of {name!r} is for {budget.change}, and this release is for another "
@@ -461,23 +453,8 @@ def _ask_ledger(draft: Draft, *, again: bool) -> None:
         "under the same name: one name, one budget.",
     )
     draft.put("dataset", dataset)
-    if dataset not in known:
+    if dataset not in budgets:
         _ask_total(draft)
-
-
-def _known_datasets(draft: Draft, path: Path) -> tuple[str, ...]:
-    if not path.exists():
-        return ()
-    ledger = Ledger(path)
-    known = ledger.datasets()
-    lines = []
-    for name in known:
-        budget, left = ledger.statement(name).budget, ledger.remaining(name)
-        words = f"epsilon {number(left.epsilon)} left of {number(budget.epsilon)}"
-        lines.append((name, f"{words}, for {budget.change}"))
-    show(draft.out, "")
-    facts(draft.out, lines)
-    return known
 
 
 def _ask_total(draft: Draft) -> None:

@@ -71,7 +71,7 @@ def keeps(records: Records, most_bytes: int) -> bool:
     """Return whether the device of records has room for a compact copy: a public number."""
     size = 2 * records.n_records * records.n_features
     names = [str(layer.device) for layer in layers_of(records) if hasattr(layer, "device")]
-    return size <= most_bytes or has_room(names[0], size)
+    return size <= most_bytes or is_free(names[0], size)
 
 
 def compact_blocks(records: Records, copy: Any, about: Centring, per_unit: Any) -> Iterator[Any]:
@@ -92,7 +92,7 @@ def compact_blocks(records: Records, copy: Any, about: Centring, per_unit: Any) 
         yield kept.T
 
 
-def has_room(device: str, size: int) -> bool:
+def is_free(device: str, size: int) -> bool:
     """Return whether a device has room for so many bytes, and for blocks beside them."""
     if torch.device(device).type != "cuda":
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
 from hushcov._charged import NOTHING_CHARGED, stated_charges
-from hushcov._validation import check_integer, listed, shown
+from hushcov._validation import check_integer, listed, repeated, shown
 from hushcov._words import number
 from hushcov.bounds import Bounds, check_bounds
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
@@ -32,7 +32,7 @@ from hushcov.exceptions import (
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
 from hushcov.kernel.records.base import ClippedRecords, Records
-from hushcov.options import INVALID, check_parameters
+from hushcov.options import ESTIMANDS, INVALID, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
 from hushcov.tables.sources import ArrayRecords, check_enough, open_records, refuse_stated_nulls
@@ -60,13 +60,15 @@ _PICKLED = (
     "{name} must not be pickled or copied while it holds statistics, which are exact and not "
     "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
 )
-# Options about the unit of privacy, at their values for one replaced record.
-_ONE_REPLACED = {
-    "neighbours": ONE_REPLACED.relation,
-    "max_rows_per_unit": None,
-    "estimand": "rows",
-    "max_sample_weight": None,
-    "marginals": None,
+# Options that sums of several sites cannot follow, and why. None and these values ask for nothing.
+_USUAL = (ONE_REPLACED.relation, ESTIMANDS[0])
+_ONE_BY_ONE = "are those of records that are replaced one by one"
+_NOT_IN_SUMS = {
+    **dict.fromkeys(("neighbours", "max_rows_per_unit", "estimand"), _ONE_BY_ONE),
+    **dict.fromkeys(("max_sample_weight", "marginals"), _ONE_BY_ONE),
+    **dict.fromkeys(("bandwidth", "candidate_pairs"), "are of all pairs"),
+    "bounds": "do not say how their records were clipped",
+    "transforms": "do not say how their records were mapped",
 }
 
 
@@ -205,7 +207,6 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         `counts` says that how many there are is not public, and released first; `drop_nulls` that
         records which miss a value are left out.
         """
-        check_parameters(self)
         records = open_named(self, X, drop_nulls=drop_nulls)
         if not counts:
             check_enough("X", records)
@@ -218,12 +219,17 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         records = records if bounds is None else ClippedRecords(records, bounds)
         return records if transforms is None else transforms.view(records)
 
+    @property
+    def _names(self) -> list[str] | None:
+        """Names of the features, where the records had some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(map(str, names))
+
     def _public_bounds(self, n_features: int) -> Bounds | None:
         """Return the bounds of features that were given; checked."""
         if self.bounds is None:
             return None
-        names = getattr(self, "feature_names_in_", None)
-        return check_bounds(self.bounds, n_features, None if names is None else list(names))
+        return check_bounds(self.bounds, n_features, self._names)
 
     def _transforms(self, n_features: int) -> Transforms | None:
         """Return the transforms of columns that were given; checked."""
@@ -231,9 +237,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             return None
         from hushcov.transforms import check_transforms
 
-        names = getattr(self, "feature_names_in_", None)
-        known: Any = (None if names is None else list(names), self._public_bounds(n_features))
-        return check_transforms(self.transforms, n_features, *known)
+        bounds = self._public_bounds(n_features)
+        return check_transforms(self.transforms, n_features, self._names, bounds)
 
     def _need_known_mean(self, where: str, why: str) -> None:
         """Refuse means that are not known where they cannot be found privately."""
@@ -248,9 +253,9 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         """Complete the document, keep it, and the estimate that it gives."""
         from hushcov.release.shares import with_shares
 
-        names = getattr(self, "feature_names_in_", None)
+        names: Sequence[str] | None = self._names
         known = getattr(self, "_kinds", {})
-        kinds = [known.get(str(name)) for name in (() if names is None else names)]
+        kinds = [known.get(name) for name in names or ()]
         transforms = self._transforms(self.n_features_in_)
         if transforms is not None:
             names = transforms.named(names)
@@ -265,7 +270,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         named = replace(
             release,
             warnings=self.warnings_,
-            column_names=None if names is None else tuple(map(str, names)),
+            column_names=None if names is None else tuple(names),
             making=about,
         )
         self.release_ = with_shares(named)
@@ -332,27 +337,31 @@ def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) ->
     if not drop_nulls:
         refuse_stated_nulls(X, records)
     if not isinstance(records, ArrayRecords) or isinstance(X, Records):
-        estimator.n_features_in_ = records.n_features
-        if records.feature_names is not None:
-            estimator.feature_names_in_ = np.array(records.feature_names, dtype=object)
+        name_features(estimator, records.n_features, records.feature_names)
         return records
     # What Arrow calls columns are their values.
     arrow = getattr(X, "column_names", None)
     names = list(getattr(X, "columns", ()) if arrow is None else arrow)
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = repeated(names)
     if twice:
         raise DataError(
             f"X must have column names that all differ, got {listed(twice)} more than once: rename "
             "columns."
         )
     if arrow is not None:
-        estimator.n_features_in_ = records.n_features
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-        return records
-    # Column names and their number only: scikit-learn's own checks of the values quote
-    # them in messages, and finiteness is checked in the one pass over the data.
-    validate_data(estimator, X, skip_check_array=True)
+        name_features(estimator, records.n_features, names)
+    else:
+        # Column names and their number only: scikit-learn's own checks of the values quote
+        # them in messages, and finiteness is checked in the one pass over the data.
+        validate_data(estimator, X, skip_check_array=True)
     return records
+
+
+def name_features(estimator: Any, n_features: int, names: Sequence[str] | None) -> None:
+    """Keep the number and the names of features under the names that scikit-learn gives them."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 @with_options
@@ -404,12 +413,11 @@ class SummedCovariance(PrivateCovariance):
                     "columns."
                 )
             total = self._total(total_records, declared)
-            names = getattr(self, "feature_names_in_", None)
-            named = None if names is None else tuple(str(name) for name in names)
-            record_map = self._record_map(total, records.n_features, feature_names=named)
+            names = None if self._names is None else tuple(self._names)
+            record_map = self._record_map(total, records.n_features, feature_names=names)
             if earlier is not None:
                 earlier.record_map.check_same(record_map)
-                record_map.check_room(earlier.n_records + records.n_records)
+                record_map.check_capacity(earlier.n_records + records.n_records)
             # Everything was fixed and checked from public numbers. Only now are records read.
             site = record_statistics(records, record_map)
             self.statistics_ = site if earlier is None else earlier.merge(site)
@@ -418,29 +426,17 @@ class SummedCovariance(PrivateCovariance):
 
     def _check_sums(self) -> None:
         """Refuse what one pass over the records of several sites cannot do."""
+        check_parameters(self)
         self._need_known_mean(
             "for partial_fit and fit_statistics",
             "finding means privately reads the records several times",
         )
-        for name, usual in _ONE_REPLACED.items():
-            if getattr(self, name, usual) != usual:
+        for name, why in _NOT_IN_SUMS.items():
+            given = getattr(self, name, None)
+            if given is not None and not (isinstance(given, str) and given in _USUAL):
                 raise ParameterError(
                     f"{name} must be left out for partial_fit and fit_statistics, got "
-                    f"{shown(getattr(self, name))}: sums of several sites are those of records "
-                    "that are replaced one by one. Use fit on all records at once."
-                )
-        for name in ("bandwidth", "candidate_pairs"):
-            if getattr(self, name, None) is not None:
-                raise ParameterError(
-                    f"{name} must be left out for partial_fit and fit_statistics: sums of several "
-                    "sites are of all pairs. Use fit on all records at once."
-                )
-        for name, done in (("bounds", "clipped"), ("transforms", "mapped")):
-            if getattr(self, name) is not None:
-                raise ParameterError(
-                    f"{name} must be None for partial_fit and fit_statistics, got some: sums of "
-                    f"several sites do not say how their records were {done}. Use fit on all "
-                    "records at once."
+                    f"{shown(given)}: sums of several sites {why}. Use fit on all records at once."
                 )
 
     @abstractmethod
@@ -471,7 +467,6 @@ class SummedCovariance(PrivateCovariance):
         """Return the statistics to release: those given, or those of `partial_fit`."""
         from hushcov.kernel.sums.statistics import Statistics
 
-        check_parameters(self)
         self._check_sums()
         if statistics is None:
             statistics = getattr(self, "statistics_", None)
@@ -486,13 +481,6 @@ class SummedCovariance(PrivateCovariance):
                 "Statistics.load or hushcov.kernel.sums.gram.second_moments."
             )
         return statistics
-
-    def _name_features(self, statistics: Statistics) -> None:
-        """Keep the number and the names of the features as `fit` does."""
-        self.n_features_in_ = statistics.n_features
-        names = statistics.record_map.feature_names
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         # Sums that are not released yet are no estimate.

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.base import SummedCovariance
+from hushcov.estimators.base import SummedCovariance, name_features
 from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
@@ -56,11 +56,6 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     Attributes
     ----------
-    noise_sd_ : ndarray
-        Standard deviation of the privacy noise of each entry; every one is released.
-    detection_limit_ : float or None
-        The smallest correlation that passes the threshold nine times out of ten; 1 where no
-        correlation does, None without a threshold.
     parameters_ : GaussianParameters
         Every public quantity of the mechanism.
 
@@ -135,7 +130,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             record_map, n_records = statistics.record_map, statistics.n_records
             request = replace(self._request(statistics.n_features), drop_nulls=False)
             inputs, stages = request.divide(n_records, statistics.n_features)
-            self._name_features(statistics)
+            name_features(self, statistics.n_features, record_map.feature_names)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
             scale = self._scale_of(record_map)
             mechanism, level = self._threshold()
@@ -206,11 +201,6 @@ class ScreenedCovariance(CandidateOptions, ApproximateCovariance):
     ----------
     selected_ : ndarray of bool
         Where the screen selected a pair, and the diagonal.
-    noise_sd_ : ndarray
-        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
-    detection_limit_ : float
-        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
-        is.
     plan_ : ScreenedPlan
         Parameters and predicted error.
 

@@ -144,7 +144,16 @@ class CentreOptions(ForecastOptions):
 
 @with_options
 class CandidateOptions:
-    """Options of estimators that can be told which pairs may covary."""
+    """Options of estimators that use public knowledge of which pairs may covary.
+
+    Attributes
+    ----------
+    noise_sd_ : ndarray
+        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
+    detection_limit_ : float or None
+        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
+        is, None where there is no threshold.
+    """
 
     bandwidth: int | str | None = None
     candidate_pairs: Any = None

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import (
-    check_choice,
-    check_feature_scale,
-    check_integer,
-    check_real,
-    shown,
-)
+from hushcov._validation import check_choice, check_feature_scale, check_integer, check_real, shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
@@ -94,8 +88,8 @@ class PrivacyUnit:
             return cls(options.neighbours, most_rows=WEIGHT_LEVELS, **weighted)
         if weights is not None:
             raise ParameterError(
-                "sample_weight must be left out with a unit: rows of one unit with weights of "
-                "their own are not bounded together. Use one of them."
+                "sample_weight must be left out with unit=... (--unit): rows of one unit with "
+                "weights of their own are not bounded together. Use one of them."
             )
         if options.estimand == ESTIMANDS[1]:
             if most is not None:
@@ -164,16 +158,15 @@ class PrivacyUnit:
 class OpenedRecords:
     """The records of one fit, with everything that was settled when they were opened.
 
-    An estimator keeps nothing of this between fits. A plan is run on these records only if it was
-    made for the same request, so that the relation in its certificate is the one through whose
-    views they are read.
+    An estimator keeps nothing of this between fits. The plan comes with the records that it was
+    made for, so that they are read through the views that its certificate is about.
 
     Parameters
     ----------
     records : Records
-        The records through the views that the request needs: bounds, pairs, units, their count.
-    request : Request
-        What is asked for, with the relation and the budget that the count has left.
+        The records through the views that the plan needs: bounds, pairs, units, their count.
+    plan : Plan
+        The rest of the fit, with the relation and the budget that the count has left.
     counted : Counted or None
         The released number of records; None where it is public.
     entropy : Entropy or None
@@ -183,21 +176,10 @@ class OpenedRecords:
     """
 
     records: Records
-    request: Request
+    plan: Plan
     counted: Counted | None = None
     entropy: Entropy | None = None
     fitted: dict[str, Any] = field(default_factory=dict)
-
-    def check_plan(self, plan: Plan) -> None:
-        """Refuse a plan that was made for another request, or for records of another size."""
-        asked, planned = vars(self.request), vars(plan.request)
-        differing = [name for name, value in asked.items() if planned[name] != value]
-        if differing:
-            raise ParameterError(
-                f"plan must be made for the records and options that it is run with, got one that "
-                f"differs in {', '.join(differing)}: make it anew, or use fit."
-            )
-        plan.inputs.check_size(self.records)
 
 
 @contextmanager
@@ -265,40 +247,33 @@ class ScaledCovariance(PrivateCovariance):
         """
         with self._fresh(X):
             self._check_ledger()
-            check_parameters(self)
             identifiers, word = None, RECORD
-            if unit is not None:
+            if unit is not None or sample_weight is not None:
                 from hushcov.tables.units import split_columns
 
-                X, identifiers, word = split_columns(X, unit)
-            elif sample_weight is not None:
-                from hushcov.tables.units import split_columns
-
-                X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
-            opened = self._opened(X, PrivacyUnit.checked(self, word, identifiers, sample_weight))
-            with paid_count(self):
-                plan = self._plan_opened(opened)
-            return self._run(opened, plan)
+                if unit is not None:
+                    X, identifiers, word = split_columns(X, unit)
+                else:
+                    X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
+            privacy_unit = PrivacyUnit.checked(self, word, identifiers, sample_weight)
+            return self._run(self._opened(X, privacy_unit))
 
     def _count(self, X: Any, privacy_unit: PrivacyUnit) -> OpenedRecords:
-        """Do the first half of `fit`: charge and release the number of records, if need be.
-
-        `_plan_opened` plans for what is returned, and `_fit_counted` is the other half.
-        """
+        """Do the first half of `fit`: count the records if need be, and plan the other half."""
         with self._fresh(X):
             self._check_ledger()
             return self._opened(X, privacy_unit)
 
-    def _fit_counted(self, opened: OpenedRecords, plan: Plan) -> Self:
-        """Do the second half of `fit`, for what `_count` returned and a plan of `_plan_opened`."""
+    def _fit_counted(self, opened: OpenedRecords) -> Self:
+        """Do the second half of `fit`, for what `_count` returned."""
         with self._fresh():
             self.__dict__ |= opened.fitted
-            return self._run(opened, plan)
+            return self._run(opened)
 
     def _opened(self, X: Any, privacy_unit: PrivacyUnit) -> OpenedRecords:
-        """Open records through the views that their relation needs, after a count if need be.
+        """Open records through the views that their relation needs, and plan for them.
 
-        Nothing is charged, read or released where the number of records is public.
+        Their number is charged and released first if it is not public; otherwise nothing is read.
         """
         name = getattr(self, "mechanism", None) or type(self).__name__
         if privacy_unit.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
@@ -314,7 +289,8 @@ class ScaledCovariance(PrivateCovariance):
         counting = privacy_unit.counting(float(self.epsilon))  # type: ignore[arg-type]
         request = self._request_for(self.n_features_in_, privacy_unit)
         if counting is None:
-            return OpenedRecords(records, request, fitted=self._fitted())
+            plan = self._plan(request, records.n_records, records.n_features)
+            return OpenedRecords(records, plan, fitted=self._fitted())
         # Options that are refused whatever the number of records are refused before the charge.
         self._plan(request, _TRIAL_RECORDS, records.n_features)
         from hushcov.kernel.noise import entropy_source
@@ -327,7 +303,9 @@ class ScaledCovariance(PrivateCovariance):
             self.counted_, session = counting.run(Session(rows, budget, entropy, units))
             records = CountedRecords(unwrap(session)[0], self.counted_.released)
         request = replace(request, neighbours=self.counted_.neighbours)
-        return OpenedRecords(records, request, self.counted_, entropy, self._fitted())
+        with paid_count(self):
+            plan = self._plan(request, records.n_records, records.n_features)
+        return OpenedRecords(records, plan, self.counted_, entropy, self._fitted())
 
     def _fit_plan(
         self, n_records: int, n_features: int, *, privacy_unit: PrivacyUnit | None = None
@@ -343,11 +321,6 @@ class ScaledCovariance(PrivateCovariance):
         transforms = self._transforms(n_features)
         size = n_records, n_features if transforms is None else len(transforms)
         return self._plan(self._request_for(n_features, privacy_unit), *size)
-
-    def _plan_opened(self, opened: OpenedRecords) -> Plan:
-        """Plan the rest of a fit for records that `_count` returned."""
-        records = opened.records
-        return self._plan(opened.request, records.n_records, records.n_features)
 
     def _plan(self, request: Request, n_records: int, n_features: int) -> Plan:
         inputs, stages = request.divide(n_records, n_features)
@@ -385,17 +358,23 @@ class ScaledCovariance(PrivateCovariance):
             neighbours=privacy_unit.neighbours,
         )
 
-    def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
+    def _run(self, opened: OpenedRecords) -> Self:
         from hushcov.kernel.noise import entropy_source
         from hushcov.kernel.session import Session
 
-        opened.check_plan(plan)
+        plan = opened.plan
+        plan.inputs.check_size(opened.records)
         given = source_of(opened.records).memory
         if given is not None:
-            size = plan.inputs.n_records, plan.inputs.n_features
-            sparse, asked = self._sparse(size[1]), plan.request
-            known: Any = {"prepared": not asked.known_mean, "candidates": asked.candidates}
-            check_memory(plan.chosen.mechanism.name, *size, sparse=sparse, given=given, **known)
+            check_memory(
+                plan.chosen.mechanism.name,
+                plan.inputs.n_records,
+                plan.inputs.n_features,
+                sparse=self._sparse(plan.inputs.n_features),
+                prepared=not plan.request.known_mean,
+                candidates=plan.inputs.candidates,
+                given=given,
+            )
         self._keep(plan)
         self._enforce_cautions(*plan.cautions, stacklevel=_CALLER)
         entropy = opened.entropy or entropy_source(self.random_state, stacklevel=_CALLER)
@@ -475,8 +454,7 @@ class ScaledCovariance(PrivateCovariance):
         if self._has_candidates:
             from hushcov.candidates import read_candidates
 
-            names = list(map(str, getattr(self, "feature_names_in_", ())))
-            named = names if len(names) == d else None  # others are those of an earlier fit
+            named = self._names if len(self._names or ()) == d else None  # or of an earlier fit
             candidates = read_candidates(
                 d, bandwidth=self._width, candidate_pairs=self.candidate_pairs, names=named
             )

@@ -57,10 +57,6 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         runs the adaptive one, and with `bandwidth` or `candidate_pairs` the one for known
         candidates. One without a delta (eigen-sampling) needs `assume_centered=True` and a
         `feature_scale`.
-    sparse_output : "auto" or bool, default="auto"
-        Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
-        no `precision_`. "auto": above 10,000 features, and with candidates. Nothing but pairs is
-        looked for then.
 
     Attributes
     ----------
@@ -81,9 +77,6 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     noise_sd_ : ndarray
         Standard deviation of the privacy noise of each released entry, NaN elsewhere. It and
         intervals need a mechanism with one noise level, which the multiscale one is not.
-    detection_limit_ : float or None
-        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
-        is, None where there is no threshold.
 
     Notes
     -----

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
-from hushcov.estimators.base import SummedCovariance
+from hushcov.estimators.base import SummedCovariance, name_features
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.exceptions import ParameterError
 from hushcov.fit import Caution, hopeless_because, large_delta
@@ -198,10 +198,8 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             self._check_ledger()
             parameters = self.public_parameters(moments.n_records, moments.n_features)
             entropy = entropy_source(self.random_state)
-            if isinstance(moments, Statistics):
-                self._name_features(moments)
-            else:
-                self.n_features_in_ = moments.n_features
+            names = moments.record_map.feature_names if isinstance(moments, Statistics) else None
+            name_features(self, moments.n_features, names)
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
             check_moments(moments, parameters)

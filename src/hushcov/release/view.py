@@ -383,10 +383,10 @@ class View:
         np.fill_diagonal(result, ones)
         return result
 
-    def listed(self, most: int, level: float = LEVEL) -> PairTable:
+    def listed(self, most: int) -> PairTable:
         """Return the first of the pairs found."""
         pairs = self.found.at(slice(0, most))
-        return self.table((pairs.rows, pairs.columns), level)
+        return self.table((pairs.rows, pairs.columns))
 
     def table(self, places: Places, level: float = LEVEL) -> PairTable:
         """Return all that is shown of some pairs, in the order in which they are given.

@@ -14,7 +14,6 @@ from scipy.sparse import csgraph
 from scipy.spatial.distance import squareform
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
-from hushcov.postprocess import is_noise
 from hushcov.release.view import View
 
 _FEWEST_OPENED = 24  # features of a side of a map
@@ -33,19 +32,18 @@ class HeatMap(NamedTuple):
 def strongest_map(view: View, most: int) -> HeatMap:
     """Return the map of all features, or of those of the strongest pairs where there are many.
 
-    Related features stand side by side, unless the order of the features means something. A
-    correlation beyond 1, or without a positive variance, is noise.
+    Related features stand side by side, unless the order of the features means something. Cells are
+    NaN for correlations beyond 1 and without a positive variance, which are noise.
     """
     some = np.arange(view.release.n_features)
     if len(some) > most:
         near = (i for pair in view.found.at(slice(0, most)).places for i in pair)
         chosen = np.sort(np.array(list(dict.fromkeys(near))[:most], dtype=np.intp))
         some = chosen if len(chosen) else some[:most]
-    correlations = np.asarray(view.correlation_matrix(some))
+    cells = np.asarray(view.correlation_matrix(some))
     if not view.release.in_order:
-        order = related_order(correlations)
-        some, correlations = some[order], correlations[np.ix_(order, order)]
-    cells = np.where(is_noise(correlations), np.nan, correlations)
+        order = related_order(cells)
+        some, cells = some[order], cells[np.ix_(order, order)]
     return HeatMap(some, cells, colour_limit(cells))
 
 

@@ -15,12 +15,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hushcov._words import count, counted, finite, typographic
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.exceptions import printable as plain_text
-from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.report.style import EXTRA
 from hushcov.text.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
@@ -120,9 +117,8 @@ def page_number(value: float, digits: int = 3) -> str:
 
 
 def correlation(value: float | None) -> str:
-    """Return a correlation, unless noise puts it beyond 1 or there is none."""
-    lost = value is None or is_noise(np.array(value))
-    return UNRESOLVED if value is None or lost else page_number(value)
+    """Return a correlation, or that it was not found."""
+    return UNRESOLVED if value is None else page_number(value)
 
 
 def pixels(value: float) -> str:

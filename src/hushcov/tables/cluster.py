@@ -114,11 +114,11 @@ class DaskRecords(PartitionedRecords):
 
     Privacy
     -------
-    Nothing here is private by itself; see `Records`. Workers that read files send sums of integers
-    and numbers of rows, nothing else. They keep compact copies (`CompactRecords`) in their memory
-    until the fit ends, at most a quarter of what dask lets them use, and send none. Rows of a
-    collection may be sent from worker to worker, if dask moves work. An error in the collection's
-    own tasks becomes a `DataError` without their message; workers log the message.
+    Workers that read files send sums of integers and numbers of rows, nothing else. They keep
+    compact copies (`CompactRecords`) in their memory until the fit ends, at most a quarter of what
+    dask lets them use, and send none. Rows of a collection may be sent from worker to worker. An
+    error in the collection's own tasks becomes one of ours without their message, which workers
+    log.
     """
 
     def __init__(self, data: Any) -> None:
@@ -381,15 +381,14 @@ def dask_module() -> Any:
 class UnitPartitions(PartitionedRecords):
     """Rows of a dask dataframe without its column of identifiers, and whole units together.
 
-    Its number of rows is counted first. The first pass shuffles it. Workers of a cluster keep what
-    they get until the fit ends, in memory or on disk as dask has it. Without a cluster rows are
-    shuffled once more after their count and kept then, if as many as were released fit into
-    memory; else every pass shuffles anew.
+    The first pass shuffles it. Workers of a cluster keep what they get until the fit ends, in
+    memory or on disk as dask has it. Without a cluster rows are shuffled once more after their
+    count and kept then, if as many as were released fit into memory; else every pass shuffles anew.
 
     Privacy
     -------
-    Nothing here is private by itself. Rows and identifiers are sent from worker to worker, so that
-    all workers must be trusted alike. How often rows are shuffled depends on released numbers.
+    Rows and identifiers are sent from worker to worker, so that all workers must be trusted alike.
+    How often rows are shuffled depends on released numbers.
     """
 
     def __init__(self, frame: Any, label: Any) -> None:
@@ -446,12 +445,7 @@ class UnitPartitions(PartitionedRecords):
 
 @dataclass(frozen=True, eq=False)
 class PartitionUnits(Units):
-    """Units of which each is in one partition, as numbers that are local to it.
-
-    Privacy
-    -------
-    A unit is in one partition, and is mapped there on its own.
-    """
+    """Units of which each is in one partition, as numbers that are local to it."""
 
     records: UnitPartitions
 

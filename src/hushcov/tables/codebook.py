@@ -12,7 +12,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.kernel.records.base import (
-    Records,
-    View,
-    WrappedRecords,
-    check_finite,
-    default_block_rows,
-)
+from hushcov.kernel.records.base import MappedRecords, Records, default_block_rows
 from hushcov.tables.cells import (
     FIRST_ROWS,
     MISSING_CODES,
@@ -537,16 +531,12 @@ def written_values(column: CodebookColumn) -> str:
     return f"{NEXT} ".join(parts)
 
 
-class CodedRecords(WrappedRecords):
+class CodedRecords(MappedRecords):
     """The records with one-hot columns in place of categories.
 
     In `records` a category is the place of its value, -1 for none, NaN where it is missing. `sizes`
     has for each column how many values it has, 0 for one that is used as it is, and `names` those
     of all columns after that. `indicators` are the names of those that hold 0 and 1 alone.
-
-    Privacy
-    -------
-    Each row is mapped on its own, by lists that are public, so neighbours stay neighbours.
     """
 
     def __init__(
@@ -559,6 +549,7 @@ class CodedRecords(WrappedRecords):
         super().__init__(records)
         self.sizes, self.feature_names, self.n_features = sizes, names, len(names)
         self.indicators = indicators
+        self._public = {"sizes": sizes, "names": names, "indicators": indicators}
 
     @property
     def source(self) -> Records:
@@ -571,27 +562,17 @@ class CodedRecords(WrappedRecords):
         other.kinds = self.kinds
         return other
 
-    def _blocks(self) -> Iterator[FloatArray]:
-        for block in self._records._blocks():
-            check_finite(block, gaps=self.gaps, names=self._records.feature_names)
-            rows, place = np.empty((len(block), self.n_features)), 0
-            for column, size in zip(np.asarray(block).T, self.sizes, strict=True):
-                if size == 0:
-                    rows[:, place] = column
-                else:
-                    hot = column[:, None] == np.arange(size)
-                    rows[:, place : place + size] = np.where(np.isnan(column)[:, None], np.nan, hot)
-                place += size or 1
-            rows.setflags(write=False)
-            yield rows
-
-    def _view(self) -> View:
-        return partial(
-            CodedRecords,
-            sizes=self.sizes,
-            names=self.feature_names or (),
-            indicators=self.indicators,
-        )
+    def _mapped(self, block: Any, xp: Any) -> FloatArray:
+        rows, place = np.empty((len(block), self.n_features)), 0
+        for column, size in zip(np.asarray(block).T, self.sizes, strict=True):
+            if size == 0:
+                rows[:, place] = column
+            else:
+                hot = column[:, None] == np.arange(size)
+                rows[:, place : place + size] = np.where(np.isnan(column)[:, None], np.nan, hot)
+            place += size or 1
+        rows.setflags(write=False)
+        return rows
 
 
 def code_categories(records: Any, codebook: Codebook, block_rows: int | None) -> CodedRecords:

@@ -107,10 +107,9 @@ _LEAST_READER_BYTES = 80 * 10**6  # measured with text files, the most that they
 
 
 class FoundFile(str):
-    """The path of one of several files, which a message cannot name: it says `shown` in its place.
+    """The path of one of several files, for which messages say `shown`.
 
-    There may be a file for each person, named after them, and what is wrong with a file is known
-    from what is in it.
+    There may be a file for each person, named after them.
     """
 
     shown: str
@@ -137,10 +136,9 @@ class FileRecords(Records):
     ----------
     source : str, path-like or sequence of them
         A file, a folder, a pattern such as `data/*.parquet` or `data/**/*.parquet`, or several of
-        them. Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv, .tsv, and .csv.gz,
-        .tsv.gz). Of a folder all files are read, in folders inside it too, except those whose
-        names (or folders) begin with `_` or `.`. Files of a folder or pattern are taken in the
-        order of their paths.
+        them: Parquet (.parquet), Arrow (.arrow, .feather, .ipc) and CSV (.csv, .tsv, and .csv.gz,
+        .tsv.gz). Files of a folder are read in the order of their paths, in folders inside it too,
+        except those whose names (or folders) begin with `_` or `.`.
     columns : sequence of str, optional
         The features, by name and in this order; all columns of the first file if left out. They
         must be numbers or booleans. What names of folders say, such as `year=2024`, is no column
@@ -163,9 +161,8 @@ class FileRecords(Records):
         Its categories are read as places of their values in its lists. `open_records` makes one-hot
         columns of them.
     scratch : str or path-like, optional
-        A folder with room for two bytes a value. Where a compact copy of the records is too large
-        for memory (`CompactRecords`), it is written there once and read in their place. Without a
-        folder none is written.
+        A folder for a copy of two bytes a value. Where a compact copy of the records is too large
+        for memory (`CompactRecords`), hushcov writes it there once and reads it in their place.
     memory : float, optional
         Gigabytes of the compact copy that may be kept in memory: of a larger copy as many rows as
         fit, and the others are read again. If left out, copies of up to 0.067 GB are kept. With as
@@ -174,20 +171,18 @@ class FileRecords(Records):
     Notes
     -----
     Memory does not depend on the number of records, beyond `memory`. A Parquet file takes one page
-    and twice the dictionary of every column, or columns of a group of rows where groups are small
-    enough. Dictionaries are of no use for continuous values, so a file of these
-    takes less memory if it is written without them (`use_dictionary=False`). Arrow files are mapped
-    into memory; a compressed record batch is held whole.
+    and twice the dictionary of every column (write continuous values with `use_dictionary=False`),
+    or columns of a group of rows where groups are small enough. Arrow files are mapped into memory;
+    a compressed record batch is held whole.
 
     Privacy
     -------
-    Nothing here is private by itself. Names of files and columns, types and numbers of rows are
-    public. Unless nulls are dropped, an error tells which columns have some. A blank line of a CSV
-    file is a record of nulls, and line ends in quotation marks end none, whether the column is used
-    or not, so that the number of records does not depend on their values. A
-    scratch file has no name: only this process can open it, and its room is free again when the
-    process ends, however it ends. But it is not encrypted, and what was on a disk may be found
-    there: choose a folder on a disk, or in memory, that may hold the records.
+    Names of files and columns, types and numbers of rows are public. Unless nulls are dropped, an
+    error tells which columns have some. A blank line of a CSV file is a record of nulls, and line
+    ends in quotation marks end none, so that the number of records does not depend on their values.
+    A scratch file has no name: only this process can open it, and it goes when the process ends.
+    But it is not encrypted, and what was on a disk may be found there: choose a folder that may
+    hold the records.
     """
 
     feature_names: tuple[str, ...]
@@ -638,8 +633,7 @@ def choose_columns(
 ) -> tuple[str, ...]:
     """Return the features, after checking that they are columns of numbers in every file.
 
-    Those in `texts` may be of any type. Those that are left out are none. `options` are those of
-    text files.
+    Columns in `texts` may be of any type. `options` are those of text files.
     """
     there = schemas[0].names
     names = tuple(there if columns is None else (meant(name, there) or name for name in columns))
@@ -697,10 +691,9 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
 
 
 def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[str]:
-    """Say what is wrong with columns that do not hold numbers, whatever values they have.
+    """Say what is wrong with columns that do not hold numbers, by their types.
 
-    A column of a text file whose first rows are all null has no type yet. Others there are text:
-    what they read as may differ from one block to the next.
+    A column of a text file whose first rows are all null has no type yet; others there are text.
     """
     text, found = format_of(path) == "csv", dict[str, str]()
     for name, kind in kinds.items():
@@ -727,17 +720,13 @@ def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[
 
 @dataclass(frozen=True)
 class Header:
-    """Columns of files, without their rows.
-
-    `names` are None where columns have none. `kinds` says what each holds where the files state
-    that; text files do not.
-    """
+    """Columns of files, without their rows."""
 
     paths: tuple[str, ...]
     format: str
     n_columns: int
-    names: tuple[str, ...] | None = None
-    kinds: dict[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None  # None where columns have none
+    kinds: dict[str, str] = field(default_factory=dict)  # where files state what columns hold
     text: TextOptions = field(default_factory=TextOptions)
 
     @property
@@ -777,9 +766,8 @@ def read_header(
 ) -> Header:
     """Return the columns of what `open_records` would open with these options; read no record.
 
-    Names and types are public. Of a text file the first line alone is read, byte by byte: types are
-    not guessed from lines, and lines are not counted. Where it has no header, nothing but the
-    number of fields is kept.
+    Names and types are public. Of a text file the first line alone is read, byte by byte; without a
+    header, nothing but its number of fields is kept.
     """
     if not is_file_source(source):
         if Path(source).suffix != ".npy":

@@ -234,9 +234,7 @@ class TableRecords(Records):
 class ArrayRecords(TableRecords):
     """Records held in memory; the array is not copied, so leave it unchanged while in use.
 
-    They are real numbers in any integer, boolean or floating dtype, or as objects, in any memory
-    layout; or a DataFrame. They are converted block by block, and objects are checked to be numbers
-    then.
+    They are real numbers of any type and memory layout, objects too, or a DataFrame.
     """
 
     in_memory = True
@@ -247,11 +245,7 @@ class ArrayRecords(TableRecords):
 
 
 class NpyRecords(TableRecords):
-    """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
-
-    It was written by `numpy.save` and holds real numbers in two dimensions. Files with pickled
-    objects are refused.
-    """
+    """Records in a `.npy` file, memory-mapped, so that they need not fit in memory."""
 
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(map_npy(Path(path)), block_rows)
@@ -265,10 +259,7 @@ class NpyRecords(TableRecords):
 
 
 class TensorRecords(Records):
-    """Rows of a PyTorch tensor of real numbers, summed over on its own device.
-
-    The tensor is not copied, so leave it unchanged while in use.
-    """
+    """Rows of a PyTorch tensor of real numbers, not copied, summed over on its own device."""
 
     in_arrays = False
 
@@ -423,10 +414,7 @@ def _let_go(table: NDArray[Any], first: int, last: int) -> None:
 
 
 def check_table(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], *, kinds: str) -> None:
-    """Refuse what is not a table of real numbers, by its shape and type.
-
-    How many records there are need not be public: it is not said, and a table of none is one, too.
-    """
+    """Refuse what is not a table of real numbers, by its shape and type, saying no record count."""
     if len(shape) != 2:
         raise DataError(
             f"{name} must have two dimensions, records by features, got {len(shape)}: a single "
@@ -583,10 +571,7 @@ def without_invalid(values: FloatArray, *, strict: bool) -> FloatArray:
 
 
 def check_enough(name: object, records: Any) -> None:
-    """Refuse a table without records where their number is public.
-
-    Elsewhere nothing tells none from one. It is said in the words scikit-learn uses.
-    """
+    """Refuse a table without records where their number is public, in scikit-learn's words."""
     n, d = records.n_records, records.n_features
     if n < 1:
         raise DataError(

@@ -54,15 +54,10 @@ def pair_table(pairs: Sequence[ShownPair], *, names: Sequence[str] | None = None
         if ends is not None:
             between = f"{number(ends[0], 3)} to {number(ends[1], 3)}"
             between += OUTSIDE * pair.correlation_outside
-        value = correlation_words(pair.correlation)
+        value = UNRESOLVED if pair.correlation is None else f"{pair.correlation:.3f}"
         intervals = [between] if interval else []
         rows.append([", ".join(features), value, *intervals, number(pair.covariance, 3)])
     return text_table(titles, rows, folded="features")
-
-
-def correlation_words(value: float | None) -> str:
-    """Return a correlation of a column of such, or that it was not found."""
-    return UNRESOLVED if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def mean_words(mean: float, lower: float, upper: float, error: float) -> str:

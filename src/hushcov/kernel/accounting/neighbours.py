@@ -27,7 +27,7 @@ REPLACE, ADD_REMOVE = "replace", "add-remove"
 RELATIONS = {REPLACE: REPLACE_ONE, ADD_REMOVE: ADD_REMOVE_ONE}
 MOST_ROWS = 2**20
 _LONGEST = 60
-_ROOM = 2  # records for each one of a released number
+_UNDERCOUNT = 2  # true records for each one of a released number, at most
 #: Makes up for two roundings.
 UP = 1 + 2.0**-50
 
@@ -78,9 +78,10 @@ class Neighbours:
         return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1
 
     def allowed_for(self, n_records: int) -> int:
-        """Return for how many records roundings leave room: more than a released number of them."""
+        """Return for how many records roundings are made: more than a released number of them."""
         alone = (self.most_rows, self.unit) == (1, RECORD)
-        return n_records if self.public_size and alone else _ROOM * n_records  # proof: step 4
+        undercount = 1 if self.public_size and alone else _UNDERCOUNT
+        return undercount * n_records  # proof: step 4
 
     @property
     def together(self) -> int:

@@ -172,7 +172,7 @@ class LazyUniform:
 
 
 def random_words(generator: np.random.Generator, size: int, buffer: Words | None = None) -> Words:
-    """Draw `size` independent uniform words of 64 bits, into a buffer of `room_for(size)`."""
+    """Draw `size` independent uniform words of 64 bits, into a buffer of `buffer_length(size)`."""
     if size < _LEAST or not has_keys(generator):
         return generator.integers(0, 2**64, size=size, dtype=np.uint64)
     return key_stream(fresh_key(generator), size, buffer)
@@ -183,16 +183,16 @@ def fresh_key(generator: np.random.Generator) -> Key:
     return generator.integers(0, 2**32, size=8, dtype=np.uint32)
 
 
-def room_for(size: int) -> int:
+def buffer_length(size: int) -> int:
     """Return the length of a buffer for so many words: whole groups of blocks."""
     return -(-size // GROUP) * GROUP
 
 
 def key_stream(key: Key, size: int, buffer: Words | None = None) -> Words:
     """Return the first words of the stream of a key, with nonce and counter from zero."""
-    words = np.empty(room_for(size), dtype=np.uint64) if buffer is None else buffer
+    words = np.empty(buffer_length(size), dtype=np.uint64) if buffer is None else buffer
     halves = words.view(np.uint32)
-    parts = even_parts(room_for(size) // GROUP, _PART // GROUP)
+    parts = even_parts(buffer_length(size) // GROUP, _PART // GROUP)
     jobs = [
         (start, stop, 0, key, halves[2 * GROUP * start : 2 * GROUP * stop]) for start, stop in parts
     ]

@@ -25,7 +25,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_parts, share_out, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.noise.entropy import LazyUniform, random_words, room_for
+from hushcov.kernel.noise.entropy import LazyUniform, buffer_length, random_words
 
 #: The score of an item that is no candidate.
 TAKEN = -1
@@ -200,7 +200,7 @@ def _select(
     """`gumbel_top` for 0 < count < len(scores), a chunk of items at a time."""
     ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
     pool: list[_Items] = []
-    buffer = np.empty(room_for(min(chunk, len(scores))), dtype=np.uint64)
+    buffer = np.empty(buffer_length(min(chunk, len(scores))), dtype=np.uint64)
     start = stop = 0
     while stop < len(scores):
         start, part = stop, scores[stop : stop + chunk]

@@ -28,10 +28,10 @@ from hushcov.kernel.noise.entropy import (
     GROUP,
     Key,
     LazyUniform,
+    buffer_length,
     fill_groups,
     fresh_key,
     has_keys,
-    room_for,
 )
 
 #: The largest deviation that is drawn.
@@ -271,7 +271,7 @@ def _trial(level: Any, offset: Any, coin: Any, sigma: int, widening: int) -> Any
 _quick_trial = compiled(_trial)
 
 
-_ROOM = room_for(3 * _STREAM)
+_BUFFER = buffer_length(3 * _STREAM)
 
 
 @compiled
@@ -282,7 +282,7 @@ def _draw_streams(
 
     It gets places and words of trials. Returns how many they are, -1 where there is no room.
     """
-    words, pending = np.empty(_ROOM, dtype=np.uint64), np.empty(_STREAM, dtype=np.int64)
+    words, pending = np.empty(_BUFFER, dtype=np.uint64), np.empty(_STREAM, dtype=np.int64)
     halves, signed, noted = words.view(np.uint32), words.view(np.int64), 0
     for stream in range(start, stop):
         first, group = stream * _STREAM, 0

@@ -106,7 +106,7 @@ def _wide_gram(records: Records, grid: IntegerGrid) -> NDArray[Any]:
 
 def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:
     """Return the sum over records of z_i z_j, with z as in `bounded_rows`."""
-    _check_room(records, grid)
+    _check_capacity(records, grid)
     d = grid.n_features
     return records.map_sum(_Gram(add_gram, bounded_rows(grid, norm_bound), (d, d)))
 
@@ -121,7 +121,7 @@ def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows
     """
     cure = "it is a public bound on the norm of what a unit adds, in squared steps of the grid."
     check_integer("bound", bound, at_least=1, cure=cure)
-    _check_room(records, grid)
+    _check_capacity(records, grid)
     grid.check_squared_norms()
     arguments, d = (grid.numbers, float(bound)), grid.n_features
     return records.map_sum(_UnitGram(add_gram, arguments, (d, d), most_rows))
@@ -132,13 +132,13 @@ def unit_norm_histogram(records: Records, grid: FeatureGrid, most_rows: int) -> 
 
     Bin b has norms of 2^((b - 2) / 4) up to 2^((b - 1) / 4).
     """
-    _check_room(records, grid)
+    _check_capacity(records, grid)
     grid.check_squared_norms()
     n_bins = 4 * (54 + most_rows.bit_length())
     return records.map_sum(RowSums(count_units, (grid.numbers,), (n_bins,), most_rows))
 
 
-def _check_room(records: Records, grid: FeatureGrid) -> None:
+def _check_capacity(records: Records, grid: FeatureGrid) -> None:
     grid.check_features(records.n_features)
     if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(

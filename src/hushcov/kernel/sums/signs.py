@@ -65,7 +65,7 @@ class SignTile:
         return cls(n_features, positive, nonzero, np.zeros(shape, dtype=np.bool_))
 
     @property
-    def room(self) -> int:
+    def n_free(self) -> int:
         """Number of records that still fit."""
         return len(self.full) * CELL_ROWS - self.n_rows
 
@@ -360,10 +360,10 @@ class _Tiles(RowSums):
 
     def add(self, block: Any, sums: list[Any]) -> bool:
         while len(block):
-            fitting = min(len(block), sums[0].room)
+            fitting = min(len(block), sums[0].n_free)
             if not sums[0].pack(block[:fitting], self.ready):
                 return False
-            if not sums[0].room:
+            if not sums[0].n_free:
                 self.total(sums)
                 sums[0] = SignTile.empty(*self.tile_shape)
             block = block[fitting:]

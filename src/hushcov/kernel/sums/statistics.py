@@ -87,9 +87,9 @@ class RecordMap:
                 f"records must have {self.n_features} features, got {records.n_features}: "
                 "pass the columns that were declared."
             )
-        self.check_room(records.n_records)
+        self.check_capacity(records.n_records)
 
-    def check_room(self, n_records: int) -> None:
+    def check_capacity(self, n_records: int) -> None:
         """Refuse so many records that their sums might not fit in their integers."""
         check_number_of_records(n_records)
         if not self.wide and n_records * self.grid.half_width**2 > LARGEST_SUM:
@@ -171,7 +171,7 @@ class Statistics:
         if not isinstance(self.parts, frozenset) or not self.parts:
             raise ParameterError("parts must be a frozenset of names: leave it out.")
         _check_gram(self.gram, self.record_map, n_records)
-        self.record_map.check_room(n_records)
+        self.record_map.check_capacity(n_records)
         if not self.gram.flags.owndata or self.gram.flags.writeable:
             object.__setattr__(self, "gram", self.gram.copy())
             self.gram.setflags(write=False)
@@ -225,7 +225,7 @@ class Statistics:
             parts |= other.parts
             n_records += other.n_records
         # Checked before adding, so that no sum overflows.
-        self.record_map.check_room(n_records)
+        self.record_map.check_capacity(n_records)
         gram = self.gram.copy()
         for other in others:
             gram += other.gram
