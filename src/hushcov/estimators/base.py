@@ -60,15 +60,13 @@ _PICKLED = (
     "{name} must not be pickled or copied while it holds statistics, which are exact and not "
     "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
 )
-# Options that sums of several sites cannot follow, and why. None and these values ask for nothing.
-_USUAL = (ONE_REPLACED.relation, ESTIMANDS[0])
-_ONE_BY_ONE = "are those of records that are replaced one by one"
-_NOT_IN_SUMS = {
-    **dict.fromkeys(("neighbours", "max_rows_per_unit", "estimand"), _ONE_BY_ONE),
-    **dict.fromkeys(("max_sample_weight", "marginals"), _ONE_BY_ONE),
-    **dict.fromkeys(("bandwidth", "candidate_pairs"), "are of all pairs"),
-    "bounds": "do not say how their records were clipped",
-    "transforms": "do not say how their records were mapped",
+# Options about the unit of privacy, at their values for one replaced record.
+_ONE_REPLACED = {
+    "neighbours": ONE_REPLACED.relation,
+    "max_rows_per_unit": None,
+    "estimand": ESTIMANDS[0],
+    "max_sample_weight": None,
+    "marginals": None,
 }
 
 
@@ -431,12 +429,25 @@ class SummedCovariance(PrivateCovariance):
             "for partial_fit and fit_statistics",
             "finding means privately reads the records several times",
         )
-        for name, why in _NOT_IN_SUMS.items():
-            given = getattr(self, name, None)
-            if given is not None and not (isinstance(given, str) and given in _USUAL):
+        for name, usual in _ONE_REPLACED.items():
+            if getattr(self, name, usual) != usual:
                 raise ParameterError(
                     f"{name} must be left out for partial_fit and fit_statistics, got "
-                    f"{shown(given)}: sums of several sites {why}. Use fit on all records at once."
+                    f"{shown(getattr(self, name))}: sums of several sites are those of records "
+                    "that are replaced one by one. Use fit on all records at once."
+                )
+        for name in ("bandwidth", "candidate_pairs"):
+            if getattr(self, name, None) is not None:
+                raise ParameterError(
+                    f"{name} must be left out for partial_fit and fit_statistics: sums of several "
+                    "sites are of all pairs. Use fit on all records at once."
+                )
+        for name, done in (("bounds", "clipped"), ("transforms", "mapped")):
+            if getattr(self, name) is not None:
+                raise ParameterError(
+                    f"{name} must be None for partial_fit and fit_statistics, got some: sums of "
+                    f"several sites do not say how their records were {done}. Use fit on all "
+                    "records at once."
                 )
 
     @abstractmethod
