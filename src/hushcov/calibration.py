@@ -69,7 +69,7 @@ def largest_mu(
     return found / relation.most_rows * WITHIN
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)  # True is not 1
 def calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...] = ()) -> float:
     """Return the largest mu whose Gaussian mechanism, after what was spent, is (epsilon, delta)-DP.
 
@@ -91,7 +91,7 @@ def calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...] = 
     return alone / calibrate(family, epsilon, delta, (1.0, _MOST_NOISE))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)  # True is not 1
 def calibrate_zcdp(epsilon: float, delta: float) -> float:
     """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
 

@@ -497,7 +497,16 @@ def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Releas
     }
     structure, threshold = None, 0.0
     if not run.parameters.single:
-        choice = _choice(run, values)
+        deviation = run.deviation(values)
+        if run.ladder is None:
+            band = run.parameters.candidates.bandwidth is not None
+            width = int((values.columns - values.rows).max(initial=0)) if band else None
+            choice = choose(values, deviation, run.d, width)
+        else:
+            level = RULES.kept_pair * deviation
+            kept = np.count_nonzero(np.abs(values.pairs) > level)
+            missed = min(1.0, run.ladder.finds()) if run.ladder.rungs else 0.0
+            choice = Choice(None, level, 1 + 2 * kept / run.d, max(missed / 2, run.hidden))
         structure, threshold = _structure(run, values, choice), choice.threshold
         if choice.taper is not None:
             made["taper"] = [choice.taper.full, choice.taper.last]
@@ -517,20 +526,6 @@ def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Releas
             parts=parts_of(run.session),
         ),
     )
-
-
-def _choice(run: _CandidateRun, values: PairValues) -> Choice:
-    """Choose whether all values are kept, or tapered, or those above a threshold."""
-    deviation = run.deviation(values)
-    if run.ladder is not None:
-        kept = np.count_nonzero(np.abs(values.pairs) > RULES.kept_pair * deviation)
-        missed = min(1.0, run.ladder.finds()) if run.ladder.rungs else 0.0
-        return Choice(
-            None, RULES.kept_pair * deviation, 1 + 2 * kept / run.d, max(missed / 2, run.hidden)
-        )
-    band = run.parameters.candidates.bandwidth is not None
-    width = int((values.columns - values.rows).max(initial=0)) if band else None
-    return choose(values, deviation, run.d, width)
 
 
 def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Structure:

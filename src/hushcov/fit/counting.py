@@ -160,12 +160,13 @@ def release_most_rows(session: Session, epsilon: float) -> int:
     by 2 in sum where it is replaced, and by 1 where it is removed. All else is computed from them.
     """
     noisy = session.count(UnitSizes(_OCTAVES), epsilon, _SIZES_PART)
-    counts = noisy.integers.astype(np.float64)
-    return most_rows(counts, math.sqrt(2) * noisy.sd)  # proof: step 4
+    return most_rows(noisy.integers.astype(np.float64), math.sqrt(2) * noisy.sd)  # proof: step 4
 
 
 def most_rows(noisy_counts: Any, noise_sd: float) -> int:
-    """The power of two that is best for selecting pairs and for their values; from noisy counts.
+    """Return how many records of a unit to sum, at most, from noisy counts of their sizes.
+
+    It is the power of two that is best for selecting pairs and for their values.
 
     With W records of at most M of a unit, selections see as much as in W / M records, and values
     of units that are bounded as one have noise of sqrt(M) / W. The product of both counts.

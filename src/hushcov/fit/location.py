@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.bounds import Bounds
 from hushcov.fit import scales
+from hushcov.fit.mechanism import Stage
 from hushcov.fit.scales import ANYWHERE, Moments, deviations, moments
 from hushcov.inputs import Found
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours, smallest_sigma
@@ -205,6 +207,28 @@ class LocationParameters:
             worth = min(1.0, RULES.rare_part * units.octaves / self.n_features)
             share = max(share, min(worth * RULES.rare_shares[look - 1], rare))
         return min(share, RULES.later_look)
+
+
+class SearchStage(Stage):
+    """A stage that begins with the search, unless centres and scales were `located` before it."""
+
+    n_records: int
+    n_features: int
+    total: float
+    bounds: Bounds | None
+    located: bool = False
+    neighbours: Neighbours
+
+    @cached_property
+    def looks(self) -> LocationParameters:
+        """The parameters of the search for centres and scales."""
+        size = self.n_records, self.n_features
+        return LocationParameters(*size, self.total, neighbours=self.neighbours)
+
+    @property
+    def first_octaves(self) -> SignedOctaves | None:
+        """See `Stage.first_octaves`."""
+        return None if self.located else self.looks.first_octaves(self.bounds)
 
 
 @dataclass(frozen=True, eq=False)

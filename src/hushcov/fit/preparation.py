@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov.bounds import Bounds
 from hushcov.exceptions import ParameterError
-from hushcov.fit.mechanism import Prepared, Stage, StageCost
+from hushcov.fit.location import Location, SearchStage, find_location
+from hushcov.fit.mechanism import Prepared, StageCost
 from hushcov.fit.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_counts
 from hushcov.kernel import views
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
@@ -30,16 +31,12 @@ from hushcov.kernel.queries import (
     ProductMap,
     Products,
     Query,
-    SignedOctaves,
     SignSums,
     UnitSums,
 )
 from hushcov.kernel.session import Session
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
-
-if TYPE_CHECKING:
-    from hushcov.fit.location import Location, LocationParameters
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ SIGNS = "how often features lie above their centre"
 
 
 @dataclass(frozen=True)
-class Preparation(Stage):
+class Preparation(SearchStage):
     """The stage: the size, and the budget of which it takes shares.
 
     `total` is the mu of the whole release. Steps take shares of what is left of the budget when
@@ -152,11 +149,11 @@ class Preparation(Stage):
                 "noise cannot be drawn: choose a larger epsilon or delta, fewer rows of a unit, or "
                 "pass assume_centered=True with a feature_scale."
             )
-        looks, planned, most = self.looks(), 0.0, 0.0
+        planned = most = 0.0
         if not self.located:
             planned = 2 * d * (RULES.location_ratio / (n * total)) ** 2
             planned = min(RULES.most_location_share, max(RULES.least_location_share, planned))
-            most = looks.largest_mu
+            most = self.looks.largest_mu
         centre, norms = centre_share(n, d, total), norm_share(n, d, total)
         share = centre + (norms + RULES.tail_share + RULES.square_share)
         known, bounds = 0.0, self.bounds
@@ -165,20 +162,8 @@ class Preparation(Stage):
         return StageCost(
             math.sqrt(planned + centre + norms + RULES.tail_share + RULES.square_share) * total,
             math.hypot(most, math.sqrt(share) * total) * _UP,  # proof: step 7
-            looks.expected(known),
+            self.looks.expected(known),
         )
-
-    def looks(self) -> LocationParameters:
-        """Return the parameters of the search for centres and scales."""
-        from hushcov.fit.location import LocationParameters
-
-        size = self.n_records, self.n_features
-        return LocationParameters(*size, self.total, neighbours=self.neighbours)
-
-    @property
-    def first_octaves(self) -> SignedOctaves | None:
-        """See `Stage.first_octaves`."""
-        return None if self.located else self.looks().first_octaves(self.bounds)
 
     def run(self, prepared: Prepared) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped.
@@ -187,14 +172,12 @@ class Preparation(Stage):
         -------
         Everything is measured by the session: `docs/proofs/preparation.md`.
         """
-        from hushcov.fit.location import find_location
-
         session = prepared.session
         step = self
         if not prepared.fixed_shares:
             step = replace(self, total=session.mu_left)  # proof: step 1
         found = prepared.place or find_location(
-            session, step.looks(), share=prepared.share, bounds=self.bounds, first=prepared.first
+            session, step.looks, share=prepared.share, bounds=self.bounds, first=prepared.first
         )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)

@@ -10,11 +10,11 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.bounds import Bounds
-from hushcov.fit.location import Location, LocationParameters, find_location
-from hushcov.fit.mechanism import Prepared, Stage, StageCost
+from hushcov.fit.location import Location, SearchStage, find_location
+from hushcov.fit.mechanism import Prepared, StageCost
 from hushcov.kernel import views
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
-from hushcov.kernel.queries import LevelCounts, SignedOctaves
+from hushcov.kernel.queries import LevelCounts
 from hushcov.kernel.views import RANK, Transform, Transforms
 
 # Shares of the budget in mu^2, and n / sigma that is aimed at: beyond it, what is left of the error
@@ -35,7 +35,7 @@ _CLEAR = 2.5  # deviations of the noise below which a bin of a marginal is taken
 
 
 @dataclass(frozen=True)
-class Quantiles(Stage):
+class Quantiles(SearchStage):
     """The stage: sizes, the mu of which it takes shares, and the transforms that it completes.
 
     `total`, `bounds` and `neighbours` are as in `Preparation`; bounds are those of columns
@@ -57,13 +57,8 @@ class Quantiles(Stage):
     def cost(self) -> StageCost:
         """See `Stage.cost`."""
         planned = math.hypot(math.sqrt(_USUAL_LOOKS) * self.total, self._mu)
-        most = math.hypot(self.looks().largest_mu, self._mu) * (1 + 2.0**-40)  # for roundings
+        most = math.hypot(self.looks.largest_mu, self._mu) * (1 + 2.0**-40)  # for roundings
         return StageCost(planned, most)
-
-    def looks(self) -> LocationParameters:
-        """Return the parameters of the search for centres and scales."""
-        size = self.n_records, self.n_features
-        return LocationParameters(*size, self.total, neighbours=self.neighbours)
 
     @property
     def _mu(self) -> float:
@@ -72,11 +67,6 @@ class Quantiles(Stage):
         share = count_square(mapped, self.neighbours) * (_AIM / (self.n_records * self.total)) ** 2
         needed = min(_MOST, max(_LEAST, share)) if mapped else 0.0
         return math.sqrt(max(bought, needed)) * self.total
-
-    @property
-    def first_octaves(self) -> SignedOctaves | None:
-        """See `Stage.first_octaves`."""
-        return self.looks().first_octaves(self.bounds)
 
     def run(self, prepared: Prepared) -> Prepared:
         """Find centres and scales, then release counts, and hand on capped and scored records.
@@ -88,7 +78,7 @@ class Quantiles(Stage):
         session, share = prepared.session, prepared.share
         step = self if prepared.fixed_shares else replace(self, total=session.mu_left)
         place = find_location(
-            session, step.looks(), share=share, bounds=self.bounds, first=prepared.first
+            session, step.looks, share=share, bounds=self.bounds, first=prepared.first
         )
         every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
         columns = np.arange(self.n_features) if every else self.transforms.by_quantiles

@@ -101,7 +101,7 @@ class WholeMatrix:
             self._precision, self.mean = before[1] * before[0]._precision, before[0].mean
 
     def measure(self, mu: float) -> None:
-        """Release the matrix once more.
+        """Release the matrix once more, and average.
 
         Privacy
         -------

@@ -436,7 +436,7 @@ def product_map(
 
 
 def release_values(session: Session, products: ProductMap, mu: float) -> Values:
-    """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
+    """Release the sums of bounded products, and undo weights, centre and shrinkage.
 
     Privacy
     -------
