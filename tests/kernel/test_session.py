@@ -174,6 +174,20 @@ def test_a_reserve_is_for_as_many_queries_as_were_charged():
     assert lines == [("Reserve", 0.25, (8,))] + 2 * [("ScaleCounts", 0.0, (8,))]
 
 
+def test_a_reserve_pays_for_noise_of_several_deviations():
+    session = session_of(X)
+    query, matrix = ScaleCounts(4), Gram(GRID, 300)
+    noise = query.deviations(0.3, session.relation), matrix.deviations(0.4, session.relation)
+    reserve = session.reserve(0.5, name="both")
+    found = [reserve.measure(*each) for each in zip((query, matrix), noise, strict=True)]
+    assert [each.deviations for each in found] == list(noise)
+    assert [each.noise for each in session.transcript] == [(), *noise]
+    again = session.reserve(0.5)
+    again.measure(query, noise[0])
+    with pytest.raises(PrivacyConditionError, match="charged for"):
+        again.measure(matrix, tuple(each - each // 20 for each in noise[1]))
+
+
 def test_the_transcript_is_what_the_parts_are_made_of():
     session = session_of(X, ample(selects=True))
     session.expect(10, 0.3)
