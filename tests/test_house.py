@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_447,
+    "lines of source": 65_453,
     "modules": 231,
-    "lines of the core": 45_614,
+    "lines of the core": 45_620,
     "modules of the core": 167,
     "private helpers used once": 491,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 85_074,
-    "lines of tests": 50_454,
+    "lines of tests": 50_409,
 }
 
 

@@ -278,14 +278,6 @@ def test_bad_budgets(tmp_path, name, epsilon, delta, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_paths():
-    for path in (None, 7, "a\0b", b"bytes"):
-        with pytest.raises(ParameterError, match="path must be"):
-            Ledger(path)
-    with pytest.raises(ParameterError, match="timeout must be"):
-        Ledger("budget.db", timeout=0)
-
-
 # Files in a bad state.
 
 

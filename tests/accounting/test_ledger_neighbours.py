@@ -58,19 +58,6 @@ def test_a_budget_keeps_whom_it_protects(ledger):
     assert ledger.statement("visits").promises == (first, changed)
 
 
-@pytest.mark.parametrize(
-    ("whom", "named"),
-    [
-        *(({"neighbours": "add-remove-one"}, "neighbours"), ({"neighbours": None}, "neighbours")),
-        *(({"unit": ""}, "unit"), ({"unit": "a\nb"}, "unit"), ({"unit": 7}, "unit")),
-    ],
-)
-def test_whom_nobody_knows(ledger, whom, named):
-    with pytest.raises(ParameterError, match=f"^{named} must be"):
-        ledger.open_dataset("people", 1.0, DELTA, **whom)
-    assert not ledger.path.exists()
-
-
 # What is converted.
 
 

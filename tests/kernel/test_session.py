@@ -37,6 +37,7 @@ from hushcov.kernel.queries import (
 )
 from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
+from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
 from statistics_helpers import FALSE_ALARM, normal_p_value
@@ -269,6 +270,17 @@ def test_selections_leave_out_what_was_selected_and_total_the_last():
     assert abs(int(noisy.integers[0]) - exact) < 10 * noisy.sd
     with pytest.raises(ParameterError):
         session.select(scores, 1, 1e-2)
+
+
+def test_transforms_from_outside_the_kernel_are_refused():
+    """One with a `mapped` of its own could let a row depend on others."""
+
+    class Ranked(Transform):
+        def mapped(self, x, xp):
+            return xp.argsort(xp.argsort(x))
+
+    with pytest.raises(PrivacyConditionError, match="one of the kernel's"):
+        Transforms((None, Ranked("rank")))
 
 
 def test_views_share_the_budget_and_bounded_units_are_no_longer_known():

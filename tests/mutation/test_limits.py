@@ -114,7 +114,7 @@ LIMITS = {
     "whom a ledger protects": (
         lambda whom: _check_budget("a", 1.0, 0.0, *whom),
         (("replace", "a"), ("add-remove", "b")),
-        (("remove", "a"), ("replace", ""), ("replace", "a" * 61)),
+        (("remove", "a"), ("replace", ""), ("replace", "a" * 61), ("replace", "a\nb"), (None, "a")),
     ),
     "patience of a ledger": (lambda t: Ledger("a", timeout=t), (TINY, 1e6), (0.0, ABOVE(1e6))),
     "path of a ledger": (Ledger, ("a",), (3, "a\0b", None)),
@@ -127,8 +127,12 @@ LIMITS = {
         *(lambda h: IntegerGrid(1.0, h), (1, 32767, 32768, 32767 << 30), (0, (32767 << 30) + 1)),
     ),
     "records of an integer grid": (lambda n: IntegerGrid.for_records(1.0, n), (1, 2**62), (0,)),
-    "radius of a grid": (lambda r: grid(5, radius=r), (ABOVE(1e-6), 1e6), (1e-6, ABOVE(1e6))),
-    "steps of a grid": (grid, (1, 2**20), (0, 2**20 + 1)),
+    "radius of a grid": (
+        lambda r: grid(5, radius=r),
+        (ABOVE(1e-6), 1e6),
+        (1e-6, ABOVE(1e6), math.nan),
+    ),
+    "steps of a grid": (grid, (1, 2**20), (0, 2**20 + 1, 1.5)),
     "scales": (
         lambda scale: check_feature_scale([1.0, scale], 2),
         (0.0, 1e-100, 1e100),
@@ -157,6 +161,11 @@ LIMITS = {
     ),
     "norms that are exact": (
         lambda d: norm_counts_of(rows(9, d), grid(2**20, d), (1,)),
+        (2**13 - 1,),
+        (2**13,),
+    ),
+    "norms of sums that are exact": (
+        lambda d: bounded_sums_of(rows(9, d), grid(2**20, d), 5),
         (2**13 - 1,),
         (2**13,),
     ),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from exact_sums import bounded_sums
-from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums import gram
 from hushcov.kernel.sums.gram import row_bounded_gram
@@ -108,26 +107,3 @@ def test_constant_features_give_zeros():
     grid = FeatureGrid(np.array([1.0, 0.0]), 4.0, 100)
     found = gram_of(np.array([[1.0, 1e300], [2.0, -3.0]]), grid, 50)
     assert found.tolist() == [[25**2 + 50**2, 0], [0, 0]]
-
-
-class Sizes:
-    """Records too many to hold, never read."""
-
-    def __init__(self, n_records, n_features):
-        self.n_records, self.n_features = n_records, n_features
-        self.n_rows, self.map_sum = n_records, None
-
-
-@pytest.mark.parametrize(
-    ("size", "half_width", "norm_bound", "error", "words"),
-    [
-        ((2**42 + 1, 3), 2**20, 5, CapacityError, "n_records"),
-        ((10, 2**13), 2**20, 5, CapacityError, "n_features"),
-        *(((10, 3), 100, bound, ParameterError, "norm_bound") for bound in (0, 1.5)),
-    ],
-)
-def test_refusals(size, half_width, norm_bound, error, words):
-    grid = FeatureGrid(np.ones(size[1]), 4.0, half_width)
-    for summed in (bounded_sums, row_bounded_gram):
-        with pytest.raises(error, match=words):
-            summed(Sizes(*size), grid, norm_bound)

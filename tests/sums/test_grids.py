@@ -46,19 +46,6 @@ def test_rounds_to_the_nearest_grid_point_of_the_clipped_value(grid, value):
 
 
 @pytest.mark.parametrize(
-    ("n_records", "half_width"),
-    [
-        *((1, 32767), (2**32, 32767), (2**62 // 32767**2, 32767)),
-        *((2**62 // 32767**2 + 1, 32767 << 15), (2**62, 32767 << 15)),
-    ],
-)
-def test_for_records_is_never_coarser_for_more_records(n_records, half_width):
-    grid = IntegerGrid.for_records(3.0, n_records)
-    assert grid == IntegerGrid(3.0, half_width)
-    assert grid.wide == (n_records * 32767**2 > 2**62)
-
-
-@pytest.mark.parametrize(
     ("make", "values", "words"),
     [
         (
@@ -127,20 +114,3 @@ def test_rounds_to_even_and_clips():
 def test_scales_out_of_range_or_of_another_shape_are_refused(scale):
     with pytest.raises(ParameterError, match="feature_scale must"):
         check_feature_scale(scale, 2)
-
-
-@pytest.mark.parametrize(
-    ("radius", "half_width", "name"),
-    [
-        (0.0, 10, "radius"),
-        (1e-300, 10, "radius"),  # 1 / (step * scale) would be infinite, and 0 times that is NaN
-        (1e7, 10, "radius"),
-        (math.nan, 10, "radius"),
-        (8.0, 0, "half_width"),
-        (8.0, 2**20 + 1, "half_width"),
-        (8.0, 1.5, "half_width"),
-    ],
-)
-def test_radius_and_half_width_out_of_range_are_refused(radius, half_width, name):
-    with pytest.raises(ParameterError, match=name):
-        FeatureGrid(np.full(2, 1e-100), radius, half_width)

@@ -13,7 +13,7 @@ from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, E
 from hushcov.answers.synthetic import check_output, synthesize
 from hushcov.cli.answers import check_outside, columns_of, features_option, open_page, reads_release
 from hushcov.cli.options import INTEGER, JSON, PATH, Command, output_option
-from hushcov.cli.output import clean, echo_json, facts, paragraph, shares
+from hushcov.cli.output import clean, echo_json, facts, paragraph, progress
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
@@ -137,7 +137,7 @@ def command(
             )
         size = int(block_size)
     release = read().release
-    with shares() as tell:
+    with progress(100) as tell:
         found = export(
             release,
             path,
@@ -147,7 +147,7 @@ def command(
             block_size=size,
             features=columns_of(release, features)[0],
             overwrite=overwrite,
-            progress=tell,
+            progress=lambda words, share: tell(words, int(100 * share)),
         )
     if as_json:
         echo_json({"folder": str(path), "files": list(found.files), **found.statement})

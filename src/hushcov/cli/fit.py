@@ -201,6 +201,11 @@ def settle(
     lines["columns"], left_out = chosen_columns(file, lines, apart, described)
     found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
+    if unit is not None and weight is not None:
+        raise ParameterError(
+            "--weight must be left out with --unit: rows of one unit with weights of their own are "
+            "not bounded together. Use one of them."
+        )
     word, identifiers, weights = RECORD, None, None
     if unit is not None:
         records, identifiers, word = split_off(records, unit, "unit")

@@ -147,13 +147,6 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def shares() -> Iterator[Callable[[str, float], None]]:
-    """Yield a function to call with what is being done, and which share of it is."""
-    with progress(100) as tell:
-        yield lambda description, share: tell(description, int(100 * share))
-
-
-@contextmanager
 def busy(description: str) -> Iterator[Callable[[str], None]]:
     """Show a spinner for work of unknown length; the function yielded changes what it says."""
     with console(stderr=True).status(description) as status:

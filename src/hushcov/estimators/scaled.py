@@ -88,8 +88,8 @@ class PrivacyUnit:
             return cls(options.neighbours, most_rows=WEIGHT_LEVELS, **weighted)
         if weights is not None:
             raise ParameterError(
-                "sample_weight must be left out with unit=... (--unit): rows of one unit with "
-                "weights of their own are not bounded together. Use one of them."
+                "sample_weight must be left out with a unit: rows of one unit with weights of "
+                "their own are not bounded together. Use one of them."
             )
         if options.estimand == ESTIMANDS[1]:
             if most is not None:

@@ -1,4 +1,4 @@
-"""Estimators that are told bounds, or which pairs may covary: what they release and refuse."""
+"""Estimators given bounds, or which pairs may covary: what they release and refuse."""
 
 import warnings
 
