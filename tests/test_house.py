@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_445,
+    "lines of source": 65_458,
     "modules": 231,
-    "lines of the core": 45_612,
+    "lines of the core": 45_625,
     "modules of the core": 167,
     "private helpers used once": 491,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 85_074,
-    "lines of tests": 50_388,
+    "lines of tests": 50_433,
 }
 
 

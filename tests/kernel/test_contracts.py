@@ -35,7 +35,7 @@ DRAWS_ELSEWHERE = {
 #: What a session keeps to itself, and is used by the kernel alone.
 HIDDEN = {"_records", "_state", "_units", "_entropy", "_held", "_noised", "_hold", "_charge"}
 #: What a reserve keeps to itself.
-PAID = {"_left", "_deviation", "_session"}
+PAID = {"_left", "_usual", "_session"}
 
 
 def functions(tree):

@@ -37,6 +37,7 @@ from hushcov.kernel.queries import (
 )
 from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
+from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
 from statistics_helpers import FALSE_ALARM, normal_p_value
@@ -173,6 +174,20 @@ def test_a_reserve_is_for_as_many_queries_as_were_charged():
     assert lines == [("Reserve", 0.25, (8,))] + 2 * [("ScaleCounts", 0.0, (8,))]
 
 
+def test_a_reserve_pays_for_noise_of_several_deviations():
+    session = session_of(X)
+    query, matrix = ScaleCounts(4), Gram(GRID, 300)
+    noise = query.deviations(0.3, session.relation), matrix.deviations(0.4, session.relation)
+    reserve = session.reserve(0.5, name="both")
+    found = [reserve.measure(*each) for each in zip((query, matrix), noise, strict=True)]
+    assert [each.deviations for each in found] == list(noise)
+    assert [each.noise for each in session.transcript] == [(), *noise]
+    again = session.reserve(0.5)
+    again.measure(query, noise[0])
+    with pytest.raises(PrivacyConditionError, match="charged for"):
+        again.measure(matrix, tuple(each - each // 20 for each in noise[1]))
+
+
 def test_the_transcript_is_what_the_parts_are_made_of():
     session = session_of(X, ample(selects=True))
     session.expect(10, 0.3)
@@ -269,6 +284,17 @@ def test_selections_leave_out_what_was_selected_and_total_the_last():
     assert abs(int(noisy.integers[0]) - exact) < 10 * noisy.sd
     with pytest.raises(ParameterError):
         session.select(scores, 1, 1e-2)
+
+
+def test_transforms_from_outside_the_kernel_are_refused():
+    """One with a `mapped` of its own could let a row depend on others."""
+
+    class Ranked(Transform):
+        def mapped(self, x, xp):
+            return xp.argsort(xp.argsort(x))
+
+    with pytest.raises(PrivacyConditionError, match="one of the kernel's"):
+        Transforms((None, Ranked("rank")))
 
 
 def test_views_share_the_budget_and_bounded_units_are_no_longer_known():

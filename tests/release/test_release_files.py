@@ -15,6 +15,7 @@ import pytest
 
 from command_line import PATIENCE
 from documents import described, forge, guarantee, seal
+from hushcov._files import os_errors
 from hushcov.exceptions import (
     CapacityError,
     DamagedReleaseError,
@@ -235,6 +236,14 @@ def test_kinds_of_columns_are_kept(tmp_path):
     kinds = None, Kind("integer"), Kind("binary", ("no", "yes"))
     release = replace(release_of(), making=replace(MAKING, kinds=kinds))
     assert Release.read(release.write(tmp_path / "out")).making.kinds == kinds
+
+
+def test_only_errors_of_the_operating_system_are_about_the_path(tmp_path):
+    with pytest.raises(ValueError, match="dtype"), os_errors(tmp_path, "written", ReleaseError):
+        raise ValueError("dtype")
+    for name in ("x\0y", "x\ud800"):
+        with pytest.raises(ReleaseError, match=r"'x\\\S+ cannot be read: no file can have this"):
+            read_release(name)
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename"])

@@ -204,14 +204,14 @@ def another_look(function, records, *given, **named):
     return function(records, *given, **named)
 
 
-def with_a_value(function, self, opened, plan):
+def with_a_value(function, self, opened):
     warnings.warn(f"values around {opened.records._table[0, 1]}", UserWarning, stacklevel=2)
-    return function(self, opened, plan)
+    return function(self, opened)
 
 
-def with_an_attribute(function, self, opened, plan):
+def with_an_attribute(function, self, opened):
     self.first_ = opened.records._table[0, 1]
-    return function(self, opened, plan)
+    return function(self, opened)
 
 
 def thrice_as_certain(function, *given):
@@ -349,10 +349,10 @@ TELLING = {
 def test_whatever_tells_of_a_value_is_found(words, tmp_path, monkeypatch):
     right = ScaledCovariance._run
 
-    def telling(self, opened, plan):
+    def telling(self, opened):
         if opened.records._table[0, 1] > 0:
             TELLING[words](tmp_path)
-        return right(self, opened, plan)
+        return right(self, opened)
 
     monkeypatch.setattr(ScaledCovariance, "_run", telling)
     (found,) = flipped(tmp_path, **GAUSSIAN).faults

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray, like
+from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.records.base import Records, RemappedRecords
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
@@ -78,6 +79,13 @@ class Transforms:
 
     columns: tuple[Transform | None, ...]
     squares: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(own is not None and type(own) is not Transform for own in self.columns):
+            raise PrivacyConditionError(
+                "a transform must be one of the kernel's: tests show that these map each value on "
+                "its own."
+            )
 
     def __len__(self) -> int:
         return len(self.columns)
