@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_458,
+    "lines of source": 65_469,
     "modules": 231,
-    "lines of the core": 45_625,
+    "lines of the core": 45_636,
     "modules of the core": 167,
     "private helpers used once": 491,
     "class names used twice": 0,
