@@ -21,7 +21,6 @@ import pytest
 
 from hushcov.kernel import session
 from hushcov.paper import mechanism as multiscale
-from hushcov_genotypes import mechanism as genotypes
 from hushcov_lab.peers import eigen_sampling, pace, row_top_k, separate
 
 # What draws noise to be added to exact integers, and what draws an outcome.
@@ -32,7 +31,6 @@ ADDED = (
     (separate, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (pace, "rounded_normal"),
-    (genotypes, "rounded_normal"),
 )
 DRAWN = (
     (session, "gumbel_top"),

@@ -24,13 +24,13 @@ PLACES = {"measure_in_strips", "reserve", "count", "select", "_charge", "_noised
 #: estimators that go on with the records that were counted.
 UNWRAPS = {"paper/plan.py", "estimators/scaled.py"}
 #: Modules of the lab and of genotypes that draw or charge by themselves; this may only get shorter.
-#: Published mechanisms follow their papers, attacks look at the noise itself, and the mechanism of
-#: genotypes and the rival of regressions have proofs of their own.
+#: Published mechanisms follow their papers, attacks look at the noise itself, and the rival of
+#: regressions has a proof of its own.
 DRAWS_ELSEWHERE = {
     *(f"hushcov_lab/audit/{name}.py" for name in ("gaussian", "replay", "selection")),
     *(f"hushcov_lab/peers/{name}.py" for name in ("eigen_sampling", "normals", "pace")),
     *(f"hushcov_lab/peers/{name}.py" for name in ("row_top_k", "separate")),
-    *("hushcov_lab/rivals/sufficient.py", "hushcov_genotypes/mechanism.py"),
+    "hushcov_lab/rivals/sufficient.py",
 }
 #: What a session keeps to itself, and is used by the kernel alone.
 HIDDEN = {"_records", "_state", "_units", "_entropy", "_held", "_noised", "_hold", "_charge"}

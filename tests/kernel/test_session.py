@@ -188,6 +188,18 @@ def test_a_reserve_pays_for_noise_of_several_deviations():
         again.measure(matrix, tuple(each - each // 20 for each in noise[1]))
 
 
+def test_a_reserve_pays_for_views_of_its_own_session():
+    session, query = session_of(X), ScaleCounts(4)
+    far = session.view(views.centred(np.full(4, 100.0), np.full(4, 1.0)))
+    reserve = session.reserve(3.0, 4)
+    found = [reserve.measure(query, of=each).integers for each in (None, session, far)]
+    away = [np.abs(each - query.exact(ArrayRecords(X))).max() for each in found]
+    assert away[0] < 50 > away[1]
+    assert away[2] > 100
+    with pytest.raises(PrivacyConditionError, match="queries of its own session"):
+        reserve.measure(query, of=session_of(X))
+
+
 def test_the_transcript_is_what_the_parts_are_made_of():
     session = session_of(X, ample(selects=True))
     session.expect(10, 0.3)
