@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from scipy import special
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_real
+from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.fit.norms import RADIUS, exact_half_width, norm_in_steps, release_unit_bound
 from hushcov.inputs import ReleaseInputs
@@ -48,6 +48,16 @@ class GaussianParameters:
     norm_bound: int
     sigma: int  # of the noise off the diagonal
     diagonal_sigma: int
+
+    def __post_init__(self) -> None:
+        cure = "use gaussian_parameters."
+        check_real("radius", self.radius, above=0, cure=cure)
+        check_integer("half_width", self.half_width, at_least=1, cure=cure)
+        check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
+        least = {"sigma": 1, "diagonal_sigma": self.sigma}  # proof: step 2
+        for name, fewest in least.items():
+            noise = getattr(self, name)
+            check_integer(name, noise, at_least=fewest, at_most=LARGEST_SIGMA, cure=cure)
 
     @property
     def step(self) -> float:
