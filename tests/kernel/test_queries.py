@@ -8,15 +8,18 @@ as soon as it is there: its fields are given values by their names, or by its ow
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from hushcov.exceptions import PrivacyConditionError
+from hushcov._arrays import LARGEST_SUM
+from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
@@ -24,6 +27,7 @@ from hushcov.kernel.queries import LaplaceQuery, PairSigns, ProductMap, Query
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import record_statistics
+from hushcov.kernel.sums.rows import RowSums, column_sums, grid_integers, whole
 from hushcov.kernel.sums.statistics import RecordMap
 from hushcov.tables.sources import ArrayRecords
 
@@ -255,6 +259,100 @@ def test_queries_that_bound_other_units_are_refused():
     for query in found:
         with pytest.raises(PrivacyConditionError, match="must bound 3 records as one"):
             query.deviations(MU, three)
+
+
+# Sums over long tables, which a few rows say nothing about.
+SCALES = np.array([0.5, 1.0, 4.0])
+
+
+def finer(query, half_width):
+    """The same query on a finer grid, with bounds that hardly shorten anything."""
+    if hasattr(query, "products"):
+        return replace(query, products=finer(query.products, half_width))
+    square = half_width**2
+    grid = FeatureGrid(SCALES, 64.0, half_width)
+    values = {"grid": grid, "bound": half_width, "norm_bound": square, "size_cap": square}
+    names = {each.name for each in fields(query)}
+    return replace(query, **{name: value for name, value in values.items() if name in names})
+
+
+def finest(query, neighbours, units):
+    """The same query on the finest grid for which it takes these units."""
+    for half_width in (2**power for power in range(20, 4, -1)):
+        with contextlib.suppress(CapacityError):
+            found = finer(query, half_width)
+            statistic(found, neighbours, units)
+            return found
+    raise AssertionError(f"{query} refuses every grid")
+
+
+def rounded(query):
+    """How far a sum is rounded, once for all records: scores of pairs of centred signs are."""
+    source = getattr(query, "source", query)
+    return getattr(source, "rounding", 0) * len(getattr(query, "places", [0]))
+
+
+def uneven_units(most_rows):
+    """Units whose integers are large, and of all remainders."""
+    rng = np.random.default_rng(1)
+    near, far = rng.uniform(6, 8, (6_000, D)), rng.uniform(30, 64, (6_000, D)) * SCALES
+    return list(np.concatenate([near, far]).reshape(-1, most_rows, D))
+
+
+def is_exact(query, neighbours, uneven):
+    """Whether sums over long tables are those of parts, and of copies, but for rounding."""
+
+    def exact(units):
+        return statistic(query, neighbours, units).astype(object)
+
+    parts = [exact(uneven[first : first + 50]) for first in range(0, len(uneven), 50)]
+    few, copies = units_for(query, neighbours), 300
+    apart = abs(exact(uneven) - sum(parts)), abs(exact(few * copies) - copies * exact(few))
+    return all(
+        (each <= rounded(query) * times).all()
+        for each, times in zip(apart, (len(parts), copies), strict=True)
+    )
+
+
+@pytest.mark.parametrize("neighbours", [RELATIONS[3], RELATIONS[5]], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_sums_over_long_tables_are_exact(kind, neighbours):
+    uneven = uneven_units(neighbours.most_rows)
+    found = [finest(query, neighbours, uneven) for query in tried(kind, neighbours)]
+    for query in {repr(each): each for each in found}.values():
+        assert is_exact(query, neighbours, uneven), f"sums are not exact: {query}"
+
+
+@dataclass(frozen=True, eq=False)
+class Cubes(Query):
+    """Sums of cubes, by a planted kernel."""
+
+    grid: FeatureGrid
+    kernel: Callable[..., None]
+
+    def row_sums(self, records):
+        if records.n_rows * self.grid.half_width**3 > LARGEST_SUM:
+            raise CapacityError("use a smaller half_width.")
+        return RowSums(self.kernel, (self.grid.numbers,), (D,))
+
+    def squared_distance(self, relation):
+        return relation.moved(replaced=4, removed=1) * D * self.grid.half_width**6
+
+
+def exact_cubes(rows, grid, total):
+    total += (whole(grid_integers(rows, grid)) ** 3).sum(0)
+
+
+def cubes_in_doubles(rows, grid, total):
+    """A planted mistake: sums of doubles beyond 2^53 are rounded, each thread's by itself."""
+    total += column_sums(grid_integers(rows, grid) ** 3)
+
+
+@pytest.mark.parametrize(("kernel", "right"), [(exact_cubes, True), (cubes_in_doubles, False)])
+def test_sums_that_doubles_do_not_hold_are_found(kernel, right):
+    neighbours, uneven = RELATIONS[3], uneven_units(1)
+    query = finest(Cubes(given("grid", 1)[0], kernel), neighbours, uneven)
+    assert is_exact(query, neighbours, uneven) == right
 
 
 class Understated(queries.ScaleCounts):

@@ -11,7 +11,9 @@ import pytest
 
 from hushcov.exceptions import ParameterError
 from hushcov.fit import mechanisms
+from hushcov.fit.gaussian.plan import GaussianNoise, PlannedGaussian
 from hushcov.kernel.noise import normal, rounded_normal
+from hushcov.kernel.queries import Gram
 from hushcov_lab.audit import run as attacks_module
 from hushcov_lab.audit.run import (
     ALARM_RATE,
@@ -136,3 +138,41 @@ def test_a_new_mechanism_is_attacked_by_its_registration_alone(monkeypatch):
     assert builders.keys() - before.keys() == {"brand-new"}
     first = builders["brand-new"]("brand-new")[0]
     assert run_attack(first, 100, FALSE_ALARM).mechanism == "brand-new"
+
+
+class Leaky(GaussianNoise):
+    """A mechanism whose parameters hold an exact number, which it names or not."""
+
+    name = "leaky"
+    names_it = True
+
+    def plan(self, inputs, *, sparse=False):
+        return LeakyPlan(self, super().plan(inputs).parameters)
+
+    def other_numbers(self, release):
+        return np.array([release.parameters["leak"]] if self.names_it else [])
+
+
+class LeakyPlan(PlannedGaussian):
+    def release(self, prepared):
+        leaked, right = [], Gram.exact
+
+        def exact(query, records):
+            found = right(query, records)
+            leaked.append(int(found[0, 0]))  # noise is added in place
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Gram, "exact", exact)
+            found = super().release(prepared)
+        return replace(found, parameters=found.parameters | {"leak": leaked[0]})
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_exact_numbers_beside_the_matrix_are_caught_where_the_mechanism_names_them(
+    monkeypatch, named
+):
+    monkeypatch.setattr(Leaky, "names_it", named)
+    monkeypatch.setattr(attacks_module, "mechanisms", lambda: {"leaky": Leaky()})
+    results = [run_attack(attack, 500, FALSE_ALARM) for attack in registered("leaky")]
+    assert all(result.survives for result in results) != named

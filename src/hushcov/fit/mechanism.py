@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import threads
 from hushcov._words import number
@@ -276,6 +278,15 @@ class Mechanism(ABC):
         found = self.plan(inputs).forecast
         assert found is not None, f"{self.name} is said to be predicted"
         return replace(found, mechanism=self.name)
+
+    def other_numbers(self, release: Release) -> IntArray | FloatArray:
+        """Return the numbers that it releases beside the matrix, always in the same order.
+
+        By default there are none. `hushcov audit` attacks the released integers, which pairs were
+        released, and these: everything that depends on records and stands in `parameters`, for
+        instance.
+        """
+        return np.empty(0)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of its working arrays, where blocks have so many rows.

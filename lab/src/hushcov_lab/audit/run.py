@@ -62,7 +62,7 @@ _SLOWNESS = 2  # whole releases take a millisecond or more
 
 @dataclass(frozen=True, eq=False)
 class RegisteredTarget(Target):
-    """A mechanism of the registry: the released integers, then which entries were released.
+    """A mechanism of the registry: released integers, which entries those are, other numbers.
 
     Nothing else is known of the mechanism, so every draw is a whole release.
     """
@@ -88,9 +88,9 @@ class RegisteredTarget(Target):
         return self.plan.release(Prepared(session, np.ones(rows.shape[1])))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """Return the released integers, and which entries were released."""
-        release = self.release(rows, entropy)
-        return flat(release.integers, release.released)
+        """Return the released integers, which entries were released, and its other numbers."""
+        release, mechanism = self.release(rows, entropy), mechanisms()[self.mechanism]
+        return flat(release.integers, release.released, mechanism.other_numbers(release))
 
 
 def registered(mechanism: str, turn: Turn = replaced) -> tuple[Attack, ...]:
