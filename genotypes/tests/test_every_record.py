@@ -60,10 +60,8 @@ def seen(table, parameters, scaled):
         yield block
 
 
-def reached(kind, neighbours):
-    """The largest share of the distance that a query states which some neighbours have."""
-    tables = [OTHERS, *(np.vstack([OTHERS, record]) for record in EVERY)]
-    shares = []
+def answers(kind, neighbours, tables):
+    """Queries of a class with the exact numbers of the first table, and those of the others."""
     for width, block, frequencies in CASES:
         parameters = planned(100, D, width, neighbours=neighbours, known=True, block=block)
         scaled = None if issubclass(kind, CallCounts) else Variants.unknown(D, 0.0)
@@ -73,9 +71,17 @@ def reached(kind, neighbours):
         for number, blocks in enumerate(every):
             for query in asked(kind, neighbours, parameters, number):
                 found = np.array([query.exact(each) for each in blocks])
-                others = found[1:] if neighbours.public_size else found[:1]
-                most = ((found[1:, None] - others[None]) ** 2).sum(axis=2).max()
-                shares.append(most / query.squared_distance(neighbours))
+                yield query, found[0], found[1:]
+
+
+def reached(kind, neighbours):
+    """The largest share of the distance that a query states which some neighbours have."""
+    tables = [OTHERS, *(np.vstack([OTHERS, record]) for record in EVERY)]
+    shares = []
+    for query, without, found in answers(kind, neighbours, tables):
+        others = found if neighbours.public_size else without[None]
+        most = ((found[:, None] - others[None]) ** 2).sum(axis=2).max()
+        shares.append(most / query.squared_distance(neighbours))
     return max(shares) ** 0.5
 
 
@@ -91,6 +97,14 @@ def test_half_of_the_distance_is_found_out(monkeypatch, kind, relation):
     right = kind.squared_distance
     monkeypatch.setattr(kind, "squared_distance", lambda *given: right(*given) / 4)
     assert reached(kind, KINDS[relation]) > 1
+
+
+@pytest.mark.parametrize("kind", QUERIES, ids=lambda kind: kind.__name__)
+def test_sums_over_long_tables_are_those_of_their_parts(kind):
+    long = np.random.default_rng(0).choice(EVERY, 12_000)
+    tables = [long, *(long[first : first + 50] for first in range(0, len(long), 50))]
+    for query, whole, parts in answers(kind, KINDS["replace"], tables):
+        assert (whole == parts.astype(object).sum(axis=0)).all(), query
 
 
 @pytest.mark.parametrize("planted", [0, 0.25])
