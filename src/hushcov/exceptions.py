@@ -131,7 +131,7 @@ class MissingPackageError(HushcovError, ImportError):
         self._parts = what, package, extra, distribution
         needs, wanted = "need", f"'{distribution}[{extra}]'"
         if extra is None:
-            needs, wanted = "needs", package
+            needs, wanted = "needs", f"{package}, or, in a checkout, run 'make install' again"
         super().__init__(f"{what} {needs} {package}, which is not installed: pip install {wanted}")
 
     def __reduce__(
