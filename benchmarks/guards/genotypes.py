@@ -159,7 +159,7 @@ def actions(block: object, width: int) -> dict[str, Callable[[], object]]:
     length = block.end - block.start
     slopes, offsets = np.full(length, SLOPE), np.full(length, OFFSET)
     ends = np.minimum(np.arange(block.start, block.stop) + width + 1, block.end)
-    kept = np.ones(block.n_records, dtype=bool)
+    kept = np.ones(block.n_rows, dtype=bool)
     kept[::50] = False
     return {
         "counts": block.counts,

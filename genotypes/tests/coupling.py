@@ -21,14 +21,12 @@ import pytest
 
 from hushcov.kernel import session
 from hushcov.paper import mechanism as multiscale
-from hushcov_genotypes import mechanism as genotypes
 from hushcov_lab.peers import eigen_sampling
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
     (session, "symmetric_noise"),
     (session, "rounded_normal"),
-    (genotypes, "rounded_normal"),
 )
 DRAWN = (
     (session, "gumbel_top"),

@@ -13,7 +13,7 @@ from scipy import stats
 
 from coupling import coupled
 from fit.settings import seeded
-from genotype_settings import KINDS, planned
+from genotype_settings import KINDS, planned, released
 from hushcov import GenotypeCovariance, Ledger, load
 from hushcov.exceptions import (
     BudgetError,
@@ -23,10 +23,8 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov_genotypes import mechanism
-from hushcov_genotypes import mechanism as public
 from hushcov_genotypes.estimator import window_ends
-from hushcov_genotypes.mechanism import release_genotypes
-from hushcov_genotypes.reading import open_genotypes, write_bed
+from hushcov_genotypes.reading import write_bed
 from literal_genotypes import LiteralGenotypes, linked_genotypes
 from statistics_helpers import FALSE_ALARM
 
@@ -68,9 +66,7 @@ def test_noise_has_the_size_that_is_said(monkeypatch, table, kind, block):
     keep_all(monkeypatch)
     parameters = planned(N, D, WIDTH, neighbours=KINDS[kind], known=True, block=block)
     frequencies = table.mean(axis=0) / 2
-    release = release_genotypes(
-        open_genotypes(table), parameters, seeded(3), frequencies=frequencies
-    )
+    release = released(table, parameters, seeded(3), frequencies=frequencies)
     z = np.concatenate(scores(release, table, 2 * frequencies))
     assert spread_p_value(z) > FALSE_ALARM
     assert abs(z.mean()) * np.sqrt(len(z)) < stats.norm.isf(FALSE_ALARM / 2)
@@ -86,7 +82,7 @@ def test_means_that_are_found_and_missing_calls_leave_no_bias(monkeypatch, table
     parameters = planned(N, D, WIDTH, epsilon=10.0)
 
     def bias(records):
-        release = release_genotypes(open_genotypes(records), parameters, seeded(4))
+        release = released(records, parameters, seeded(4))
         return [
             abs(z.mean()) * np.sqrt(len(z)) / z.std()
             for z in scores(release, table, table.mean(axis=0))
@@ -103,14 +99,14 @@ def test_means_that_are_found_and_missing_calls_leave_no_bias(monkeypatch, table
 def test_packed_records_give_the_release_of_their_definition(options):
     table = linked_genotypes(200, 30, 2, missing=0.1)
     parameters = planned(200, 30, 4, epsilon=8.0, **options)
-    packed = release_genotypes(open_genotypes(table), parameters, seeded(1))
-    assert packed == release_genotypes(LiteralGenotypes(table), parameters, seeded(1))
+    packed = released(table, parameters, seeded(1))
+    assert packed == released(LiteralGenotypes(table), parameters, seeded(1))
 
 
 def test_few_records_are_left_out_and_correlations_are_close(table):
     """By the real bound: the noise is near the plan, and correlations near those of the sample."""
     parameters = planned(N, D, WIDTH, epsilon=8.0)
-    release = release_genotypes(open_genotypes(table), parameters, seeded(2))
+    release = released(table, parameters, seeded(2))
     assert release.making.shrunk < 0.1
     assert 0.5 < release.noise_sd[0] / parameters.noise < 1.5
     matrix, (rows, columns) = release.covariance(), release.selected
@@ -124,12 +120,12 @@ def test_few_records_are_left_out_and_correlations_are_close(table):
 
 
 def test_scales_are_floored_and_values_stay_small():
-    variants = public.Variants.unknown(5, 0.0)
+    variants = mechanism.Variants.unknown(5, 0.0)
     variants.fill(np.ones(5), np.array([0.0, 1e-9, 0.02, 1.0, 2.0]))
     values = [abs(g * variants.slopes - variants.offsets).max() for g in range(3)]
     assert max(values) < 2**10
     assert variants.slopes[0] == variants.slopes[1] > variants.slopes[2] > variants.slopes[3]
-    noisy = public.Variants.unknown(1, 0.2)  # a frequency of 0.2 at least, by its noise
+    noisy = mechanism.Variants.unknown(1, 0.2)  # a frequency of 0.2 at least, by its noise
     noisy.fill(np.ones(1), np.array([0.01]))
     assert noisy.slopes[0] == round(32 / np.sqrt(2 * 0.2 * 0.8))
 

@@ -28,11 +28,11 @@ PLACES |= {"_charge", "_noised"}
 UNWRAPS = {"paper/plan.py", "estimators/scaled.py", "peers/eigen_sampling.py"}
 #: Modules of the lab and of genotypes that draw or charge by themselves; this may only get shorter.
 #: One published mechanism samples directions by a law of its own, attacks look at the noise itself,
-#: and the mechanism of genotypes and the rival of regressions have proofs of their own.
+#: and the rival of regressions has a proof of its own.
 DRAWS_ELSEWHERE = {
     *(f"hushcov_lab/audit/{name}.py" for name in ("gaussian", "replay", "selection")),
     *(f"hushcov_lab/peers/{name}.py" for name in ("eigen_sampling", "normals")),
-    *("hushcov_lab/rivals/sufficient.py", "hushcov_genotypes/mechanism.py"),
+    "hushcov_lab/rivals/sufficient.py",
 }
 #: What a session keeps to itself, and is used by the kernel alone.
 HIDDEN = {"_records", "_state", "_units", "_entropy", "_held", "_noised", "_hold", "_charge"}

@@ -250,6 +250,18 @@ def test_queries_that_share_a_source_read_the_records_once(passes):
     assert np.abs(noisy - exact[[0, 2, 0], [1, 3, 1]]).max() < 10 * sd
 
 
+def test_a_reserve_pays_for_views_of_its_own_session():
+    session, query = session_of(X), ScaleCounts(4)
+    far = session.view(views.centred(np.full(4, 100.0), np.full(4, 1.0)))
+    reserve = session.reserve(3.0, 4)
+    found = [reserve.measure(query, of=each).integers for each in (None, session, far)]
+    away = [np.abs(each - query.exact(ArrayRecords(X))).max() for each in found]
+    assert away[0] < 50 > away[1]
+    assert away[2] > 100
+    with pytest.raises(PrivacyConditionError, match="queries of its own session"):
+        reserve.measure(query, of=session_of(X))
+
+
 def test_the_transcript_is_what_the_parts_are_made_of():
     session = session_of(X, ample(selects=True))
     session.expect(10, 0.3)

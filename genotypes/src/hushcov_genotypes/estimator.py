@@ -294,7 +294,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         # Nothing but a count has been read from the records. Charge first, then release.
         with self._charged(budget.certificate):
             known: Any = {"frequencies": self._known(plan.inputs.n_features), "progress": progress}
-            release = release_genotypes(counted.records, plan, entropy, budget=budget, **known)
+            session = Session(counted.records, budget, entropy)
+            release = release_genotypes(session, plan, **known)
             release = release if before is None else completed(release, before)
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
             release = replace(release, **known)

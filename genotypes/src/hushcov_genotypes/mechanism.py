@@ -7,28 +7,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
+from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
 from hushcov.candidates import Candidates
-from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.mechanism import SCALES, Facts, budget_words, certified_words
 from hushcov.fit.norms import Mass
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import WITHIN, Budget, Neighbours, smallest_sigma
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.accounting import WITHIN, Budget, Neighbours
+from hushcov.kernel.noise import LARGEST_SIGMA
 from hushcov.kernel.records.base import Progress
+from hushcov.kernel.session import Reserve, Session
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
-from hushcov_genotypes.reading import GenotypeBlock, GenotypeRecords
+from hushcov_genotypes.queries import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    BlockNormCounts,
+    CallCounts,
+    KeptProducts,
+    ScaledBlock,
+    next_block,
+    streamed,
+)
 
-#: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
-PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1
 #: One Hardy-Weinberg deviation of a genotype, in integers.
 SCALE = 2**5
 # Squared norms of records in a block are counted on a grid about their usual size.
@@ -91,14 +99,15 @@ class GenotypeParameters:
         """Number of blocks."""
         return -(-self.inputs.n_features // self.block)
 
-    def span(self, number: int) -> tuple[int, int]:
-        """Return the first variant of a block, and the one after its last."""
-        start = number * self.block
-        return start, min(start + self.block, self.inputs.n_features)
+    def span(self, number: int) -> tuple[int, int, int]:
+        """Return where a block starts and stops, and where the windows of its variants end."""
+        start, d = number * self.block, self.inputs.n_features
+        stop = min(start + self.block, d)
+        return start, stop, min(stop + self.candidates.reach, d)
 
     def size(self, number: int) -> int:
         """Return how many pairs and variances a block has."""
-        start, stop = self.span(number)
+        start, stop, _ = self.span(number)
         starts = self.candidates.starts
         return int(starts[stop] - starts[start]) + stop - start
 
@@ -110,20 +119,18 @@ class GenotypeParameters:
     @property
     def count_sigma(self) -> int:
         """The noise of each number of alleles and of calls."""
-        each = self.inputs.neighbours.moved(replaced=4, removed=2)  # proof: step 1
-        if self.known:
-            each = self.inputs.neighbours.moved(replaced=1, removed=1)
-        return smallest_sigma(each * self.inputs.n_features, self.count_mu)
+        counts = CallCounts(0, self.inputs.n_features, alleles=not self.known)
+        return counts.deviations(self.count_mu, self.inputs.neighbours)[0]  # proof: step 2
 
     def norm_sigma(self, number: int) -> int:
         """Return the noise of counts of records by their norm in a block."""
-        square = self.inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 3
-        return smallest_sigma(square, self.norm_mu * self.share(number))
+        counts, mu = BlockNormCounts(self.edges(number)), self.norm_mu * self.share(number)
+        return counts.deviations(mu, self.inputs.neighbours)[0]  # proof: step 3
 
     def sum_sigma(self, number: int, bound: int) -> int:
         """Return the noise of a block's sums, for records of at most this norm."""
-        square = squared_movement(bound, self.inputs.neighbours)
-        return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
+        sums, mu = kept_products(bound, self.inputs.neighbours), self.value_mu * self.share(number)
+        return sums.deviations(mu, self.inputs.neighbours)[0]  # proof: step 5
 
     def edges(self, number: int) -> IntArray:
         """Return upper ends of the bins of squared norms in a block; longer records are cut."""
@@ -201,24 +208,18 @@ def usual_square(size: int) -> int:
     return PAIR_WEIGHT**2 * SCALE**4 * size
 
 
-def count_weight(bound: int, neighbours: Neighbours) -> int:
-    """Return the weight of one in the count, beside sums of at most this norm.
+def kept_products(bound: int, neighbours: Neighbours) -> KeptProducts:
+    """Return the sums of records of at most this norm, and the weight of one in their number.
 
     Where a record is replaced, by one that is kept as well or by one that is not, it is free.
     """
-    return neighbours.moved(replaced=bound, removed=max(1, bound // _LIGHT))
-
-
-def squared_movement(bound: int, neighbours: Neighbours) -> int:
-    """Return how far one record moves sums and number of the records kept, squared, at most."""
-    square, weight = bound**2, count_weight(bound, neighbours)
-    one = square + weight**2  # a record that is kept, beside one that is not
-    return neighbours.moved(replaced=max(4 * square, one), removed=one)  # proof: step 5
+    weight = neighbours.moved(replaced=bound, removed=max(1, bound // _LIGHT))
+    return KeptProducts(bound, weight)  # proof: step 5
 
 
 def relative_movement(neighbours: Neighbours) -> float:
     """Return how far one record moves them over the bound on norms, about."""
-    return math.sqrt(squared_movement(_LARGE, neighbours)) / _LARGE
+    return math.sqrt(kept_products(_LARGE, neighbours).squared_distance(neighbours)) / _LARGE
 
 
 def genotype_parameters(
@@ -393,12 +394,10 @@ class Sums:
 
 
 def release_genotypes(
-    records: GenotypeRecords,
+    session: Session,
     parameters: GenotypeParameters,
-    entropy: Entropy,
     *,
     frequencies: FloatArray | None = None,
-    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Pass over the variants once, and release covariances within windows.
@@ -408,155 +407,92 @@ def release_genotypes(
 
     Privacy
     -------
-    See `GenotypeParameters.budget`, which is the budget if none is given. Frequencies, if given,
-    must be public.
+    See `GenotypeParameters.budget`, which is that of the session. Frequencies, if given, must be
+    public.
     """
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
-    _check_size(records, parameters)
+    inputs = parameters.inputs
+    inputs.check_size(session)
     if parameters.known != (frequencies is not None):
         raise ParameterError(
             "frequencies must be given where the parameters say that they are known, and only "
             "then: make the parameters for them."
         )
     mus = parameters.count_mu, parameters.norm_mu, parameters.value_mu
-    for mu, part in zip(mus, parameters.part_names, strict=True):
-        budget.gaussian(mu, part)  # proof: step 6
-    variants, sums = run_blocks(records, parameters, entropy, frequencies, progress)
-    return document(variants, sums, parameters, budget)  # proof: step 7
-
-
-def run_blocks(
-    records: GenotypeRecords,
-    parameters: GenotypeParameters,
-    entropy: Entropy,
-    frequencies: FloatArray | None = None,
-    progress: Progress | None = None,
-) -> tuple[Variants, Sums]:
-    """Release all noisy numbers, block by block; `release_genotypes` spends them first."""
-    n, sums = parameters.inputs.n_records, Sums.none(parameters)
-    noise = 0.0 if parameters.known else parameters.count_sigma / n
-    variants = Variants.unknown(parameters.inputs.n_features, noise)
-    blocks = records.blocks(parameters.block, parameters.candidates.reach)
-    for place, block in enumerate(blocks):
-        _check_block(block, place, parameters)
-        release_counts(block, variants, parameters, entropy, frequencies)
-        release_block(block, place, variants, sums, parameters, entropy)
+    counts, norms, products = (
+        session.reserve(mu, name=part)  # proof: step 6
+        for mu, part in zip(mus, parameters.part_names, strict=True)
+    )
+    noise = 0.0 if parameters.known else parameters.count_sigma / inputs.n_records
+    variants, sums = Variants.unknown(inputs.n_features, noise), Sums.none(parameters)
+    reach = parameters.candidates.reach
+    blocks = session.view(partial(streamed, n_variants=parameters.block, reach=reach))
+    for place in range(parameters.n_blocks):
+        start, stop, end = span = parameters.span(place)
+        block = blocks.view(partial(next_block, span=span))
+        _measure_calls(block, place, variants, parameters, counts, frequencies)
+        here, ends = slice(start, end), parameters.ends[start:stop]
+        scaled = partial(
+            ScaledBlock, slopes=variants.slopes[here], offsets=variants.offsets[here], ends=ends
+        )
+        block = block.view(scaled)  # proof: step 4
+        _measure_products(block, place, sums, parameters, norms, products)
         if progress is not None:
-            progress(block.stop - block.start)
-    if len(sums.kept) != parameters.n_blocks:
-        raise DataError("the genotypes ended before the last variant: check the file.")
-    return variants, sums
+            progress(stop - start)
+    del block, blocks  # before there is a matrix
+    return document(variants, sums, parameters, session)  # proof: step 7
 
 
-def release_counts(
-    block: GenotypeBlock,
-    variants: Variants,
-    parameters: GenotypeParameters,
-    entropy: Entropy,
-    frequencies: FloatArray | None = None,
-) -> None:
-    """Release alleles and calls of the variants of a block of which nothing is known yet.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. Every variant is counted once, and all counts
-    of all blocks move together by no more than the noise is for.
-    """
-    new, done = slice(variants.filled, block.end), variants.filled - block.start
-    if new.start >= new.stop:
-        return
-    sigma, n = parameters.count_sigma, parameters.inputs.n_records
-    sums, calls = (each[done:] for each in block.counts())  # proof: step 1
-    calls = calls + rounded_normal(entropy.generator, sigma, len(calls))  # proof: step 2
-    shares = call_shares(calls, sigma, n)
-    if frequencies is not None:
-        variants.fill(shares, 2 * frequencies[new])
-        return
-    sums = sums + rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 2
-    variants.fill(shares, np.clip(1 + sums / (n * shares), 0.0, 2.0))  # of genotypes less 1
-
-
-def release_block(
-    block: GenotypeBlock,
+def _measure_calls(
+    block: Session,
     number: int,
     variants: Variants,
+    parameters: GenotypeParameters,
+    reserve: Reserve,
+    frequencies: FloatArray | None = None,
+) -> None:
+    """Release alleles and calls of the variants of a block of which nothing is known yet."""
+    start, _, end = parameters.span(number)
+    first, size = variants.filled, end - variants.filled
+    if size == 0:
+        return
+    sigma, n = parameters.count_sigma, parameters.inputs.n_records
+    query = CallCounts(first - start, size, alleles=frequencies is None)
+    found = reserve.measure(query, (sigma,), of=block).integers  # proof: step 2
+    shares = call_shares(found[:size], sigma, n)
+    if frequencies is None:
+        means = np.clip(1 + found[size:] / (n * shares), 0.0, 2.0)  # of genotypes less 1
+    else:
+        means = 2 * frequencies[first:end]
+    variants.fill(shares, means)
+
+
+def _measure_products(
+    block: Session,
+    number: int,
     sums: Sums,
     parameters: GenotypeParameters,
-    entropy: Entropy,
+    norms: Reserve,
+    products: Reserve,
 ) -> None:
-    """Choose a bound on norms, leave longer records out, and release sums of what is left.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. Integers of the variants were released or
-    are public; the bound follows from noisy counts.
-    """
-    here = slice(block.start, block.end)
-    maps = variants.slopes[here], variants.offsets[here], parameters.ends[block.start : block.stop]
-    norms = block.squared_norms(*maps, PAIR_WEIGHT, DIAGONAL_WEIGHT)  # proof: step 4
-    bound = release_bound(norms, number, parameters, entropy)
-    kept: BoolArray = norms <= bound**2  # proof: step 4
-    n_kept, weight = int(kept.sum()), count_weight(bound, parameters.inputs.neighbours)
-    pairs, squares = block.products(kept, *maps)
-    exact = np.concatenate([PAIR_WEIGHT * pairs, DIAGONAL_WEIGHT * squares, [weight * n_kept]])
-    sigma = parameters.sum_sigma(number, bound)  # proof: step 5
-    noisy = exact + rounded_normal(entropy.generator, sigma, len(exact))  # proof: step 5
-    least = _FEWEST_KEPT * parameters.inputs.n_records
-    about = max(least, float(noisy[-1]) / weight)
-    first = int(parameters.candidates.starts[block.start])
-    sums.pairs[first : first + len(pairs)] = noisy[: len(pairs)]
-    sums.squares[block.start : block.stop] = noisy[len(pairs) : -1]
-    sums.kept.append(about)
+    """Choose a bound on norms from their noisy counts, and release sums of records up to it."""
+    inputs, (start, stop, _) = parameters.inputs, parameters.span(number)
+    edges, sigma = parameters.edges(number), parameters.norm_sigma(number)
+    counts = norms.measure(BlockNormCounts(edges), (sigma,), of=block).integers  # proof: step 3
+    mu = parameters.value_mu * parameters.share(number)
+    noise = relative_movement(inputs.neighbours) / mu / (PAIR_WEIGHT * SCALE**2 * inputs.n_records)
+    usual = usual_square(parameters.size(number))
+    bound = math.isqrt(int(edges[chosen_bin(counts, sigma, edges, usual, noise)]))
+    query, sigma = kept_products(bound, inputs.neighbours), parameters.sum_sigma(number, bound)
+    noisy = products.measure(query, (sigma,), of=block).integers  # proof: step 5
+    first, last = parameters.candidates.starts[[start, stop]]
+    sums.pairs[first:last] = noisy[: last - first]
+    sums.squares[start:stop] = noisy[last - first : -1]
+    sums.kept.append(max(_FEWEST_KEPT * inputs.n_records, float(noisy[-1]) / query.weight))
     sums.sigma.append(sigma)
 
 
-def release_bound(
-    norms: IntArray, number: int, parameters: GenotypeParameters, entropy: Entropy
-) -> int:
-    """Return a bound on the norms of records in a block, from their noisy histogram.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. A record is in one bin.
-    """
-    edges, sigma = parameters.edges(number), parameters.norm_sigma(number)  # proof: step 3
-    bins = np.searchsorted(edges, norms)
-    counts = np.bincount(bins, minlength=len(edges) + 1)
-    counts = counts + rounded_normal(entropy.generator, sigma, len(counts))  # proof: step 3
-    inputs, usual = parameters.inputs, usual_square(parameters.size(number))
-    mu = parameters.value_mu * parameters.share(number)
-    noise = relative_movement(inputs.neighbours) / mu / (PAIR_WEIGHT * SCALE**2 * inputs.n_records)
-    return math.isqrt(int(edges[chosen_bin(counts, sigma, edges, usual, noise)]))
-
-
-def _check_size(records: GenotypeRecords, parameters: GenotypeParameters) -> None:
-    """Refuse other variants than planned for, and, where it is public, another number of people."""
-    inputs = parameters.inputs
-    public = inputs.neighbours.public_size
-    sizes = [("variants", records.n_features, inputs.n_features)]
-    sizes += [("records", records.n_records, inputs.n_records)] if public else []
-    for what, found, declared in sizes:
-        if found != declared:
-            raise DataError(
-                f"genotypes must have {declared:,} {what} as declared, got {found:,}: declare "
-                "their true size."
-            )
-
-
-def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParameters) -> None:
-    """Refuse blocks that are not those for which the budget was divided."""
-    start, stop = parameters.span(number) if number < parameters.n_blocks else (-1, -1)
-    last = int(parameters.ends[start:stop].max(initial=0))
-    if (block.start, block.stop) != (start, stop) or block.end < last:
-        raise PrivacyConditionError(  # proof: step 6
-            f"blocks must be of {parameters.block:,} variants, one after the other, with the "
-            "windows of all of them: noise was divided among these."
-        )
-
-
 def document(
-    variants: Variants, sums: Sums, parameters: GenotypeParameters, budget: Budget
+    variants: Variants, sums: Sums, parameters: GenotypeParameters, session: Session
 ) -> Release:
     """Return the document of noisy sums: covariances, in units in which all have one noise."""
     inputs, shares = parameters.inputs, variants.shares
@@ -582,7 +518,7 @@ def document(
         mechanism=NAME,
         integers=symmetric_sparse((rows, columns), *values),
         unit=unit,
-        guarantee=budget.guarantee,
+        guarantee=session.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=SCALE * even / (variants.slopes * shares),
         location=variants.means,
@@ -592,7 +528,7 @@ def document(
             n_records=inputs.n_records,
             scales="given" if parameters.known else "released",
             shrunk=min(1.0, max(0.0, left_out)),
-            parts=parts_of(budget),
+            parts=parts_of(session),
         ),
     )
 

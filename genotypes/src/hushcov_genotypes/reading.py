@@ -328,21 +328,17 @@ class GenotypeRecords:
                 f"genotypes must be of at most {MOST_PERSONS:,} persons, so that sums are exact, "
                 "got more: use fewer."
             )
-        self.n_records, self.n_features = shape
-        self._n_counted, self._in_pieces = shape[0], in_pieces
+        #: The number of persons, which need not be public, and what is known of it.
+        self.n_rows = self.n_records = shape[0]
+        self.n_features, self._in_pieces = shape[1], in_pieces
         self.feature_names = feature_names
         self.positions, self.chromosomes = positions, chromosomes
         self._read = read
 
-    @property
-    def n_rows(self) -> int:
-        """Number of persons, which need not be public."""
-        return self.n_records
-
     def counted(self, n_records: int) -> GenotypeRecords:
         """Return these genotypes where how many persons there are is not public, but released."""
         other = copy.copy(self)
-        other._n_counted = n_records
+        other.n_records = n_records
         return other
 
     def blocks(self, n_variants: int, reach: int) -> Iterator[GenotypeBlock]:
@@ -369,18 +365,18 @@ class GenotypeRecords:
         self, start: int, before: GenotypeBlock | None, stop: int, reach: int
     ) -> GenotypeBlock:
         end = min(stop + reach, self.n_features)
-        codes = np.empty((end - start, row_words(self.n_records)), dtype=np.uint32)
+        codes = np.empty((end - start, row_words(self.n_rows)), dtype=np.uint32)
         known = 0
         if before is not None:
             known = before.end - start
             codes[:known] = before.codes[start - before.start :]
         step = end - start
         if self._in_pieces:  # by the released number, as the number of readings tells it
-            step = max(1, _PIECE_BYTES // (8 * max(1, self._n_counted)))
+            step = max(1, _PIECE_BYTES // (8 * max(1, self.n_records)))
         for a in range(start + known, end, step):
             b = min(a + step, end)
             self._read(a, b, codes[a - start : b - start])
-        return GenotypeBlock(start, stop, end, codes, self.n_records)
+        return GenotypeBlock(start, stop, end, codes, self.n_rows)
 
 
 class GenotypeBlock:
@@ -391,13 +387,13 @@ class GenotypeBlock:
     missing.
     """
 
-    def __init__(self, start: int, stop: int, end: int, codes: CodeArray, n_records: int) -> None:
+    def __init__(self, start: int, stop: int, end: int, codes: CodeArray, n_rows: int) -> None:
         self.start, self.stop, self.end = start, stop, end
-        self.codes, self.n_records = codes, n_records
+        self.codes, self.n_rows = codes, n_rows
 
     def counts(self) -> tuple[IntArray, IntArray]:
         """Return by variant the sum of copies - 1 where called, and how many are called."""
-        return count_codes(self.codes, self.n_records)
+        return count_codes(self.codes, self.n_rows)
 
     def squared_norms(
         self,
@@ -421,16 +417,16 @@ class GenotypeBlock:
             raise ParameterError("pair_weight must not be 0: norms are counted in its square.")
         squares = squares_of(slopes, offsets)
         bounds = norm_bounds(self.codes, squares, own_ends, *weights)
-        return bounds.reshape(-1)[: self.n_records]
+        return bounds.reshape(-1)[: self.n_rows]
 
     def products(
         self, kept: BoolArray, slopes: IntArray, offsets: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray]:
         """Return exact sums over kept persons of v_i v_j, i < j < ends[i], and of v_i^2."""
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
-        if np.shape(kept) != (self.n_records,) or np.asarray(kept).dtype != bool:
+        if np.shape(kept) != (self.n_rows,) or np.asarray(kept).dtype != bool:
             raise ParameterError(
-                f"kept must say True or False of each of {self.n_records} persons, got shape "
+                f"kept must say True or False of each of {self.n_rows} persons, got shape "
                 f"{np.shape(kept)}: give one for each."
             )
         return product_sums(self.codes, np.asarray(kept), slopes, offsets, own_ends)

@@ -22,7 +22,7 @@ from hushcov.kernel.noise import normal, rounded_normal
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.paper.parameters import Schedule
-from hushcov_genotypes import mechanism as genotypes
+from hushcov_genotypes.queries import KeptProducts
 from hushcov_lab.audit.gaussian import EigenSamplingTarget, all_steps
 from hushcov_lab.audit.run import attacks_on, run_attack
 from hushcov_lab.peers import eigen_sampling, separate
@@ -34,7 +34,7 @@ from statistics_helpers import FALSE_ALARM, short_and_long
 pytestmark = pytest.mark.slow
 
 WITH_NOISE = (
-    *(session, normal, genotypes),
+    *(session, normal),
     *(hushcov_lab.audit.gaussian, hushcov_lab.audit.selection),
 )
 
@@ -124,8 +124,8 @@ def test_sensitivity_forgotten(monkeypatch, name, mechanism, pair, runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["replace", "add-remove"])
 def test_half_of_what_one_person_moves_forgotten(monkeypatch, kind):
-    right = genotypes.squared_movement
-    monkeypatch.setattr(genotypes, "squared_movement", lambda *a: right(*a) // 4)
+    right = KeptProducts.squared_distance
+    monkeypatch.setattr(KeptProducts, "squared_distance", lambda *a: right(*a) // 4)
     attack = attack_on("genotypes-frequencies", "flips among others", kind)
     assert is_caught(replace(attack, statistics=attack.statistics[:1], slowness=1), 1500)
 

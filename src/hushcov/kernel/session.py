@@ -38,13 +38,12 @@ from hushcov.kernel.queries import (
 from hushcov.kernel.sums.rows import sum_together
 
 if TYPE_CHECKING:
-    from hushcov.kernel.records.base import View
     from hushcov.kernel.records.units import Units
 
 # The mu of a charge is a double, beside exact integers: budgets have room for more than this.
 _ROUNDED = 1 + Fraction(1, 2**50)
-# Queries of the other two distributions are trusted where these modules define them: the test that
-# attacks every query of the kernel attacks theirs, too.
+# Queries and views of the other two distributions are trusted where these modules define them:
+# tests attack all of theirs, too.
 _QUERIES_ELSEWHERE = ("hushcov_lab.peers.queries", "hushcov_genotypes.queries")
 _Kept = weakref.WeakKeyDictionary[Any, tuple[Any, Any]]
 
@@ -196,9 +195,9 @@ class Session:
 
     # Records.
 
-    def view(self, view: View) -> Session:
+    def view(self, view: Callable[[Any], Any]) -> Session:
         """Return a session on records that are mapped row by row; it has the same budget."""
-        _check_own(getattr(view, "func", view), elsewhere=())  # the class of a partial one
+        _check_own(getattr(view, "func", view))  # the class of a partial one
         return self._over(view(self._records))
 
     def bounded(self, most_rows: int) -> Session:
@@ -414,15 +413,26 @@ class Reserve:
         self._session, self._left, self._usual = session, charged, usual
         self._part = session._state.budget.charges[-1][0]
 
-    def measure(self, query: Query, deviations: tuple[int, ...] | None = None) -> Noisy:
-        """Return the integers of a query with this noise, as long as that was paid for."""
+    def measure(
+        self, query: Query, deviations: tuple[int, ...] | None = None, *, of: Session | None = None
+    ) -> Noisy:
+        """Return the integers of a query with this noise, as long as that was paid for.
+
+        `of` is a view of the session, where the query is not of its own records.
+        """
         _check_own(type(query))
+        of = self._session if of is None else of
+        if of._state is not self._session._state:
+            raise PrivacyConditionError(
+                "a reserve must pay for queries of its own session: this is a mistake in the "
+                "mechanism, and nothing more was released."
+            )
         used = self._usual if deviations is None else deviations
         loss = query.loss(used, self._session.relation)
         _check_loss(loss, self._left)
         self._left -= loss
         self._session._note(query, used, self._part)
-        return Noisy(self._session._noised(query, used), used, query.unit)
+        return Noisy(of._noised(query, used), used, query.unit)
 
 
 class Selections:
@@ -444,10 +454,10 @@ class Selections:
         return gumbel_top(session._state.generator, scores, rate, count)  # proof: screened, step 2
 
 
-def _check_own(kind: Any, elsewhere: tuple[str, ...] = _QUERIES_ELSEWHERE) -> None:
+def _check_own(kind: Any) -> None:
     """Refuse queries and views that are not the kernel's own: tests attack every one that is."""
     module = str(kind.__module__)
-    if not module.startswith("hushcov.kernel.") and module not in elsewhere:
+    if not module.startswith("hushcov.kernel.") and module not in _QUERIES_ELSEWHERE:
         raise PrivacyConditionError(
             f"queries and views must be the kernel's own, got a {kind.__name__}: how far "
             "neighbours differ in it was not tested. Nothing was charged for it."

@@ -352,7 +352,7 @@ class Recorder:
         self.trace.passes.append(own)
         text = any(getattr(each, "is_text", False) for each in getattr(records, "spans", ()))
         for block in blocks:
-            n_rows = getattr(block, "n_records", None) or len(block)
+            n_rows = getattr(block, "n_rows", None) or len(block)
             if text and own:
                 own[0] += n_rows
             else:

@@ -581,13 +581,12 @@ class GenotypeTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Count and sum once for what comes again; draw all noise each time."""
-        records: Any = _Remembered(open_genotypes(rows))
-        budget = self.parameters.budget(private=False)
+        records = _Remembered(self._records(rows))
+        certified = self.parameters.budget(private=False)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            entropy = Entropy(generator, private=False)
-            found = genotypes.run_blocks(records, self.parameters, entropy, self.frequencies)
-            return _seen(genotypes.document(*found, self.parameters, budget))
+            budget, entropy = copy.deepcopy(certified), Entropy(generator, private=False)
+            return _seen(self._release(Session(records, budget, entropy)))
 
         return draw
 
@@ -597,8 +596,15 @@ class GenotypeTarget(Target):
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """Return a whole release."""
-        records, known = open_genotypes(rows), self.frequencies
-        return genotypes.release_genotypes(records, self.parameters, entropy, frequencies=known)
+        budget = self.parameters.budget(private=entropy.private)
+        return self._release(Session(self._records(rows), budget, entropy))
+
+    def _records(self, rows: FloatArray) -> GenotypeRecords:
+        return open_genotypes(rows).counted(self.parameters.inputs.n_records)
+
+    def _release(self, session: Session) -> Release:
+        known = self.frequencies
+        return genotypes.release_genotypes(session, self.parameters, frequencies=known)
 
 
 def _seen(release: Release) -> FloatArray:
