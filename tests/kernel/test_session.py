@@ -41,7 +41,7 @@ from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
-from hushcov_lab.peers.queries import Entry, RowScores
+from hushcov_lab.peers.queries import PairEntry, RowScores
 from sessions import ample, seeded, session_of
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
@@ -238,7 +238,7 @@ def test_one_charge_pays_for_as_many_selections_as_were_certified(monkeypatch):
 
 def test_queries_that_share_a_source_read_the_records_once(passes):
     session, gram = session_of(X), Gram(GRID, 10**6)
-    first, second = Entry(gram, 0, 1), Entry(gram, 2, 3)
+    first, second = PairEntry(gram, 0, 1), PairEntry(gram, 2, 3)
     session.read(gram)
     exact = gram.exact(ArrayRecords(X))
     n = len(passes)

@@ -31,7 +31,7 @@ from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov_lab.peers.queries import (
     EntriesAndSquares,
-    Entry,
+    PairEntry,
     Surprises,
     clipped_gram,
     entry_sensitivity,
@@ -288,7 +288,7 @@ def run_rounds(
         query = Surprises(gram, expected_sums(made.covariance[rows, columns], parameters))
         (pick,) = selections[0].select(query, 1)  # proof: step 3
         entry = int(rows[pick]), int(columns[pick])
-        noisy = values.measure(Entry(gram, *entry), (sigma,)).integers  # proof: step 5
+        noisy = values.measure(PairEntry(gram, *entry), (sigma,)).integers  # proof: step 5
         made.add(entry, float(noisy[0]) / whole, (sigma / whole) ** 2)
         made.solve(_STEPS)  # proof: step 7
     made.solve(_LAST_STEPS)

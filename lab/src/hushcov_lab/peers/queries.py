@@ -74,7 +74,7 @@ class Surprises(ScoreQuery):
 
 
 @dataclass(frozen=True, eq=False)
-class Entry(Query):
+class PairEntry(Query):
     """One entry off the diagonal."""
 
     source: Gram
