@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, LAB = "src/hushcov", "lab/src/hushcov_lab"
 PROVED = (f"{PACKAGE}/fit", f"{LAB}/peers")
 # A sampler has a law, which its tests hold it to, and the page of the mechanism rests on it.
-NOT_PROVED = {"__init__", "estimators", "plan", "stage", "bingham", "normals"}
+NOT_PROVED = {"__init__", "estimators", "plan", "queries", "stage", "bingham", "normals"}
 # Public numbers alone.
 NOT_PROVED |= {"mechanism", "registry", "reference", "comparison", "outlook"}
 # A page for a whole folder.
@@ -34,9 +34,9 @@ SHARED = {
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
-# The kernel has statistics of many pages in one place, and names the page.
+# The kernel and the lab have statistics of many pages in one place, and name the page.
 KERNEL = (f"{PACKAGE}/kernel/queries.py", f"{PACKAGE}/kernel/scores.py")
-KERNEL += (f"{PACKAGE}/kernel/session.py",)
+KERNEL += (f"{PACKAGE}/kernel/session.py", f"{LAB}/peers/queries.py")
 NAMED = re.compile(r"^# proof: (\w+), step (\d+)$")
 
 

@@ -154,8 +154,8 @@ def test_all_splits_together_weigh_less_than_the_candidates(monkeypatch, share, 
         monkeypatch.setattr(
             order_statistics,
             "_search",
-            lambda groups, weights, target, deviation, lo, hi, family: generator.uniform(
-                max(lo, low), min(hi, high)
+            lambda points, target, deviation, family: generator.uniform(
+                max(points.lo, low), min(points.hi, high)
             ),
         )
     monkeypatch.setattr(order_statistics, "binomial", recorded)

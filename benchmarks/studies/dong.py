@@ -28,12 +28,13 @@ from hushcov import SeparateCovariance
 from hushcov._version import __version__
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import gaussian_epsilon
-from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.noise import entropy_source, rounded_normal
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.session import Session
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers.separate import (
     SeparateChoice,
-    draw_transcript,
+    SeparateTranscript,
     matrix_noise,
     recombine,
     release_separate,
@@ -191,9 +192,14 @@ def ratio_of_errors(spectrum: np.ndarray, noise: float, runs: int) -> float:
     generator = np.random.default_rng(0)
     for method, found in errors.items():
         sigmas = matrix_noise(public, method, public.norm_bound)
+        choice = SeparateChoice(method, public.norm_bound)
         for _ in range(runs):
-            transcript = draw_transcript(generator, np.diag(values), values, sigmas)
-            integers = recombine(transcript, public, SeparateChoice(method, public.norm_bound))
+            noise = symmetric_noise(generator, len(values), sigmas.sigma, sigmas.diagonal_sigma)
+            noisy = None
+            if sigmas.eigenvalue_sigma is not None:
+                noisy = values + rounded_normal(generator, sigmas.eigenvalue_sigma, len(values))
+            transcript = SeparateTranscript(choice, np.diag(values) + noise, noisy)
+            integers = recombine(transcript, public)
             found.append(distance(integers, np.diag(values)))
     return statistics.mean(errors["separate"]) / statistics.mean(errors["gauss"])
 

@@ -21,21 +21,15 @@ import pytest
 
 from hushcov.kernel import session
 from hushcov.paper import mechanism as multiscale
-from hushcov_lab.peers import eigen_sampling, pace, row_top_k, separate
+from hushcov_lab.peers import eigen_sampling
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
     (session, "symmetric_noise"),
     (session, "rounded_normal"),
-    (separate, "symmetric_noise"),
-    (separate, "rounded_normal"),
-    (row_top_k, "rounded_normal"),
-    (pace, "rounded_normal"),
 )
 DRAWN = (
     (session, "gumbel_top"),
-    (row_top_k, "gumbel_top"),
-    (pace, "gumbel_top"),
     (eigen_sampling.Bingham, "draw"),
     (multiscale, "sample_exact"),
     (multiscale, "sample_transcript"),

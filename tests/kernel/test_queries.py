@@ -23,7 +23,7 @@ from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import LaplaceQuery, PairSigns, ProductMap, Query
+from hushcov.kernel.queries import LaplaceQuery, PairSigns, ProductMap, Query, ScoreQuery
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import record_statistics
@@ -59,6 +59,15 @@ def product_map(rows_per_unit):
     return ProductMap(grid, *pairs, 4, 3, 25, 300, 75, 75, 500, rows_per_unit, means)
 
 
+def matrices():
+    """Matrices that other queries are computed from: with and without a bound on norms that binds.
+
+    In the first, most coordinates are clipped, so that entries are as large as they can be.
+    """
+    grids = FeatureGrid(np.ones(D), 1.0, 40), FeatureGrid(np.ones(D), 8.0, 40)
+    return [queries.Gram(grid, bound) for grid in grids for bound in (70, 33)]
+
+
 def given(name, together):
     """Values for a field of this name; several queries are made of them."""
     every = np.arange(D)
@@ -79,9 +88,17 @@ def given(name, together):
         "n_cells": [30],
         "edges": [tuple(range(1, 200, 7))],
         "sizes": [(8, 64, 512)],
-        "source": [None],
+        "SignedOctaves | None": [None],
+        "Gram": matrices(),
+        "PairSigns": [PairSigns(D), PairSigns(D, (100, -300, 0))],
+        "places": [np.arange(1), np.arange(2)],
+        "entries": [(every[:n], np.array([1, 2, 2])[:n]) for n in (0, 1)] + [np.triu_indices(D, 1)],
+        "row": [0],
+        "column": [2],
+        "expected": [np.zeros(3, dtype=np.int64), np.array([-40_000, 7, 30_000])],
+        "n_records": [15],
         "products": [product_map(together)],
-        "tilt": [None, (100, -300, 0)],
+        "tilt": [None, (100, -300, 0), (1023, -1023, 512)],
         "pairs": [None, (np.array([0, 1]), np.array([2, 2]))],
     }.get(name, [])
 
@@ -90,13 +107,11 @@ def examples(kind, together):
     """Queries of a class: its own, or one for each choice of values."""
     if hasattr(kind, "examples"):
         return kind.examples(D, together)
-    if kind is queries.SelectedTotal:
-        scores = examples(PairSigns, together)
-        return [kind(each, np.arange(n)) for each in scores[:2] for n in (1, 2)]
-    choices = [given(each.name, together) for each in fields(kind)]
+    # A source is known by its type, other fields by their names.
+    names = [each.type if each.name == "source" else each.name for each in fields(kind)]
+    choices = [given(name, together) for name in names]
     made = [kind(*values) for values in itertools.product(*choices)]
     found = [each for each in made if possible(each)]
-    names = [each.name for each in fields(kind)]
     assert found, (
         f"{kind.__name__} cannot be attacked without values for its fields {names}: add them to "
         "`given`, or give it a class method `examples(n_features, most_rows)` that returns queries."
@@ -128,27 +143,27 @@ ELSEWHERE = tuple(
     for name in session._QUERIES_ELSEWHERE
     if name != GENOTYPES and importlib.util.find_spec(name)
 )
+HOMES = {module.__name__ for module in (queries, *ELSEWHERE)}
 
 
 def below(kind):
     return {kind}.union(*map(below, kind.__subclasses__()))
 
 
-KINDS = sorted(
-    (
-        kind
-        for base in (Query, LaplaceQuery)
-        for kind in below(base) - {base}
-        if kind.__module__ != GENOTYPES
-    ),
-    key=lambda kind: kind.__name__,
-)
+def kinds(*bases):
+    found = (kind for base in bases for kind in below(base) - {base})
+    here = (kind for kind in found if kind.__module__ != GENOTYPES)
+    return sorted(here, key=lambda kind: kind.__name__)
+
+
+KINDS = kinds(Query, LaplaceQuery)
+SCORES = [PairSigns, *kinds(ScoreQuery)]
 
 
 def units_for(query, neighbours):
     """Records that are alone, or units of one to as many as there may be."""
     units = [row[None] for row in ROWS]
-    if neighbours.most_rows > 1 or query.reads == "units":
+    if neighbours.most_rows > 1 or getattr(query, "reads", "records") == "units":
         units += [np.repeat(row[None], MOST, axis=0) for row in ROWS]
         units += [np.stack([a, b]) for a, b in itertools.pairwise(ROWS)]
     return units
@@ -161,10 +176,11 @@ def statistic(query, neighbours, units):
     records = ArrayRecords(rows).with_gaps()
     if neighbours.most_rows > 1:
         records = Units(codes).bounded(records, neighbours.most_rows)
-    if query.reads == "units":
+    reads = getattr(query, "reads", "records")
+    if reads == "units":
         return query.exact(Units(codes))
     records = CompleteRecords(records)
-    if query.reads == "statistics":
+    if reads == "statistics":
         return query.exact(record_statistics(records, RecordMap(D, query.grid, query.bound)))
     return query.exact(records)
 
@@ -235,20 +251,23 @@ def test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, 
 def test_every_query_is_attacked(kind):
     """Nothing is left out for lack of examples, and every query is here, where it is looked for."""
     assert any(tried(kind, neighbours) for neighbours in RELATIONS)
-    homes = {module.__name__ for module in (queries, *ELSEWHERE)}
-    assert kind.__module__ in homes or kind in PLANTED
+    assert kind.__module__ in HOMES or kind in PLANTED
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
-@pytest.mark.parametrize("tilt", [None, (100, -300, 0), (1023, -1023, 512)])
-def test_no_score_moves_further_than_a_selection_says(relation, tilt):
-    for pairs in given("pairs", 1):
-        query, neighbours = PairSigns(D, tilt, pairs), Neighbours(relation)
+@pytest.mark.parametrize("kind", SCORES, ids=lambda kind: kind.__name__)
+def test_no_score_moves_further_than_a_selection_says(kind, relation):
+    neighbours, shares = Neighbours(relation), []
+    assert kind.__module__ in HOMES
+    for query in examples(kind, 1):
         own, without = own_and_without(query, neighbours)
         others = own if relation == REPLACE else [without]
         most = max(int(np.abs(np.abs(a) - np.abs(b)).max()) for a in own for b in others)
         stated = query.score_distance(neighbours)
-        assert stated / 2 <= most <= stated
+        assert most <= stated
+        shares.append(most / stated)
+    # Scores of entries are as far apart as they may be where no bound on norms binds.
+    assert (min if kind is PairSigns else max)(shares) >= 0.5
 
 
 def test_queries_that_bound_other_units_are_refused():

@@ -16,6 +16,7 @@ from hushcov.kernel.accounting import (
     ADD_REMOVE,
     REPLACE,
     UNSPENT,
+    BoundedRange,
     Budget,
     Gaussian,
     Neighbours,
@@ -31,6 +32,7 @@ from hushcov.kernel.queries import (
     PairSigns,
     RowCount,
     ScaleCounts,
+    ScoreQuery,
     SignedOctaves,
     SignSums,
     UnitGram,
@@ -39,6 +41,7 @@ from hushcov.kernel.records.base import CentredRecords, Records
 from hushcov.kernel.session import Session
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
+from hushcov_lab.peers.queries import PairEntry, RowScores
 from sessions import ample, seeded, session_of
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
@@ -140,6 +143,7 @@ def test_queries_from_outside_the_kernel_are_refused(monkeypatch):
     reserve = session.reserve(0.5, 8)
     del seen[:]
     for ask in (
+        lambda: session.read(Foreign(4)),
         lambda: session.measure(Foreign(4), 0.1),
         lambda: session.measure_in_strips(Foreign(4), 0.1, print),
         lambda: session.select(type("Pairs", (PairSigns,), {})(4), 2, 1e-3),
@@ -186,6 +190,64 @@ def test_a_reserve_pays_for_noise_of_several_deviations():
     again.measure(query, noise[0])
     with pytest.raises(PrivacyConditionError, match="charged for"):
         again.measure(matrix, tuple(each - each // 20 for each in noise[1]))
+
+
+class Sizes(ScoreQuery):
+    """Scores of somebody else, which say that neighbours do not differ at all."""
+
+    source = BoundedSums(GRID, 300)
+
+    def derived(self, sums):
+        return np.abs(sums)
+
+    def score_distance(self, relation):
+        return 0
+
+
+def selecting(n, scores, rate):
+    """A session whose budget has room for so many selections by such scores."""
+    eta = session_of(X).selection_range(scores, rate)
+    event = BoundedRange(eta, n)
+    session = session_of(X, Budget(200.0, 1e-6, fixed=[event], mu=0.5, private=False))
+    return session, session.reserve_selections(event, rate, "partners")
+
+
+def test_one_charge_pays_for_as_many_selections_as_were_certified(monkeypatch):
+    gram = Gram(GRID, 10**6)
+    scores = [RowScores(gram, row) for row in range(4)]
+    session, selections = selecting(3, scores[0], 1e-3)
+    seen = events(monkeypatch)
+    exact = np.abs(gram.exact(ArrayRecords(X)))
+    for row in (0, 2):
+        (found,) = selections.select(scores[row], 1)
+        assert found == np.argmax(np.delete(exact[row], row))
+    with pytest.raises(PrivacyConditionError, match="charged for"):
+        selections.select(scores[1], 2)
+    assert seen == 2 * [("draw", "gumbel_top")]
+    lines = [(each.query, each.part, each.noise) for each in session.transcript]
+    assert lines == [(n, "partners", (1e-3,)) for n in ("Selections", "RowScores", "RowScores")]
+    wider = RowScores(Gram(FeatureGrid(np.ones(4), 8.0, 2 * GRID.half_width), 10**6), 0)
+    with pytest.raises(PrivacyConditionError, match="charged for"):
+        selections.select(wider, 1)
+    with pytest.raises(PrivacyConditionError, match="must be the kernel's own"):
+        selections.select(Sizes(), 1)
+    with pytest.raises(PrivacyConditionError, match="not certified"):
+        session.reserve_selections(BoundedRange(1e-9, 1), 1e-3, "more")
+    assert len(seen) == 2
+
+
+def test_queries_that_share_a_source_read_the_records_once(passes):
+    session, gram = session_of(X), Gram(GRID, 10**6)
+    first, second = PairEntry(gram, 0, 1), PairEntry(gram, 2, 3)
+    session.read(gram)
+    exact = gram.exact(ArrayRecords(X))
+    n = len(passes)
+    noisy = [session.measure(query, 3.0).integers[0] for query in (first, second, first)]
+    assert len(passes) == n
+    assert noisy[0] != noisy[2]
+    assert np.array_equal(session._held(gram), exact)  # as it was
+    sd = first.deviations(3.0, session.relation)[0]
+    assert np.abs(noisy - exact[[0, 2, 0], [1, 3, 1]]).max() < 10 * sd
 
 
 def test_a_reserve_pays_for_views_of_its_own_session():

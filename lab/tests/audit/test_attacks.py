@@ -20,7 +20,13 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import log2_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import ArrayRecords
-from hushcov_lab.audit.attack import Pair, changing_pairs, edge_of_selection
+from hushcov_lab.audit.attack import (
+    Pair,
+    bounded_gram,
+    changing_pairs,
+    edge_of_selection,
+    grid_of,
+)
 from hushcov_lab.audit.run import (
     Promise,
     Rule,
@@ -32,7 +38,7 @@ from hushcov_lab.audit.run import (
     mu_lower,
     rate_upper,
 )
-from hushcov_lab.peers.row_top_k import value_sigma
+from hushcov_lab.peers.queries import EntriesAndSquares, clipped_gram
 from statistics_helpers import FALSE_ALARM
 
 
@@ -95,10 +101,8 @@ def test_worst_pairs_of_coinpress_attain_the_sensitivity_of_every_step(pair):
 
 
 def row_top_k_grams(attack):
-    p = attack.target.parameters
-    grid = FeatureGrid(np.ones(p.inputs.n_features), p.radius, p.half_width)
     return (
-        row_bounded_gram(ArrayRecords(rows), grid, None)
+        bounded_gram(rows, attack.target.parameters, None)
         for rows in (attack.pair.first, attack.pair.second)
     )
 
@@ -112,7 +116,8 @@ def test_worst_pairs_of_row_top_k_attain_the_sensitivity_of_its_values(pair):
     p = attack.target.parameters
     entries = np.eye(len(first)) > 0
     entries |= np.triu(np.full(first.shape, p.inputs.row_sparsity > 1))
-    sigma = value_sigma(*np.nonzero(np.triu(entries, 1)), p)
+    query = EntriesAndSquares(clipped_gram(grid_of(p)), np.nonzero(np.triu(entries, 1)))
+    (sigma,) = query.deviations(p.mu, p.inputs.neighbours)
     distance = math.sqrt(np.sum((first - second)[entries] ** 2.0)) / sigma
     assert 0.999 * p.mu <= distance <= p.mu
     assert attack.target.promise.gaussian

@@ -25,7 +25,8 @@ from hushcov.paper.parameters import Schedule
 from hushcov_genotypes.queries import KeptProducts
 from hushcov_lab.audit.gaussian import EigenSamplingTarget, all_steps
 from hushcov_lab.audit.run import attacks_on, run_attack
-from hushcov_lab.peers import coinpress, eigen_sampling, pace, row_top_k, separate
+from hushcov_lab.peers import eigen_sampling, separate
+from hushcov_lab.peers import queries as peer_queries
 from hushcov_lab.peers.coinpress import coinpress_parameters
 from statistics_helpers import FALSE_ALARM, short_and_long
 
@@ -33,7 +34,7 @@ from statistics_helpers import FALSE_ALARM, short_and_long
 pytestmark = pytest.mark.slow
 
 WITH_NOISE = (
-    *(session, normal, pace, row_top_k, separate),
+    *(session, normal),
     *(hushcov_lab.audit.gaussian, hushcov_lab.audit.selection),
 )
 
@@ -114,7 +115,7 @@ FORGETFUL = {
     ],
 )
 def test_sensitivity_forgotten(monkeypatch, name, mechanism, pair, runs):
-    modules = [each for each in (queries, gaussian, values, row_top_k) if hasattr(each, name)]
+    modules = [each for each in (queries, gaussian, values, peer_queries) if hasattr(each, name)]
     forgetful = partial(FORGETFUL[name], getattr(modules[0], name))
     patch_everywhere(monkeypatch, name, forgetful, modules)
     assert is_caught(attack_on(mechanism, pair), runs)
@@ -133,8 +134,8 @@ def test_half_of_what_one_person_moves_forgotten(monkeypatch, kind):
     ("module", "mechanism", "pair", "runs"),
     [
         (queries, "gaussian", "sign flips", 400),
-        (coinpress, "coinpress", "axes, equal bounds", 400),
-        (separate, "separate-gauss", "sign flips", 600),
+        (queries, "coinpress", "axes, equal bounds", 400),
+        (queries, "separate-gauss", "sign flips", 600),
         (eigen_sampling, "eigen-sampling", "huge or 0, 1 feat.", 3000),
     ],
 )
@@ -176,7 +177,7 @@ def test_norm_clipping_skipped_by_the_centre(monkeypatch):
     [
         (session, "screened", "edge, two pairs"),
         slow(session, "screened-candidates", "edge, two pairs"),
-        (row_top_k, "row-top-k", "edge, only picks"),
+        (session, "row-top-k", "edge, only picks"),
     ],
 )
 def test_selection_noise_dropped(monkeypatch, module, mechanism, pair):
@@ -245,12 +246,12 @@ def test_whole_budget_spent_in_every_step_of_coinpress(monkeypatch):
     once = coinpress_parameters(attack.target.parameters.inputs, n_steps=1)
     sigmas = {"sigmas": once.sigmas * 3, "diagonal_sigmas": once.diagonal_sigmas * 3}
     spendthrift = replace(attack.target.parameters, **sigmas)
-    correct = coinpress.symmetric_noise
+    correct = session.symmetric_noise
 
     def whole(generator, d, sigma, diagonal_sigma):
         return correct(generator, d, once.sigmas[0], once.diagonal_sigmas[0])
 
-    monkeypatch.setattr(coinpress, "symmetric_noise", whole)
+    patch_everywhere(monkeypatch, "symmetric_noise", whole)
     assert is_caught(replace(attack, statistics=(all_steps(attack.pair, spendthrift),)), 2600)
 
 
@@ -263,7 +264,8 @@ def test_eigenvalues_or_counts_without_noise(monkeypatch):
 def test_replacement_forgotten_by_the_eigenvalues(monkeypatch):
     """A third of what eigenvalues move by, and all of the budget spent on them."""
     correct = separate.eigenvalue_sensitivity
-    monkeypatch.setattr(separate, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
+    forgetful = lambda *a: correct(*a) // 3  # noqa: E731
+    patch_everywhere(monkeypatch, "eigenvalue_sensitivity", forgetful, (separate, peer_queries))
     greedy = partial(separate.separate_parameters, eigenvalue_share=0.9)
     monkeypatch.setattr(hushcov_lab.audit.gaussian, "separate_parameters", greedy)
     assert is_caught(attack_on("separate-eigen", "ends of spectrum"), 1000)

@@ -15,19 +15,21 @@ from fit.settings import inputs_for, seeded, small_rows
 from hushcov import PaceCovariance
 from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import CapacityError
+from hushcov.kernel import session
 from hushcov.kernel.accounting import ADD_REMOVE, BoundedRange, Gaussian, Neighbours
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.simulate import gaussian_records, structured_covariance
 from hushcov.tables.sources import open_records
-from hushcov_lab.peers import pace
 from hushcov_lab.peers.pace import (
     SELECTION_SHARE,
     VARIANCE_SHARE,
     Completion,
+    expected_sums,
     pace_parameters,
-    pick_pair,
     release_pace,
 )
-from sessions import certified
+from hushcov_lab.peers.queries import Surprises, clipped_gram
+from sessions import certified, unlimited
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 REMOVED = Neighbours(ADD_REMOVE)
@@ -108,15 +110,21 @@ def test_sizes_that_integers_do_not_hold_are_refused():
 
 
 def test_pairs_are_picked_by_the_exponential_mechanism():
-    """One of two far pairs half of the time, 300 others else; rates 10 % wrong are rejected."""
-    far, others, runs = 45, 300, 700
+    """One of two far pairs half of the time, 298 others else; rates 10 % wrong are rejected."""
+    far, others, runs = 45, 298, 700
     exact, expected = np.full(others + 2, -7), np.full(others + 2, -7.3)
     exact[0], expected[-1] = far - 7, far - 7.2  # above and below what is expected
     rate = math.log(others / 2) / far
     p = pace_parameters(inputs_for(n_features=25, n_records=50, row_sparsity=1))
     p = replace(p, rate=rate, half_width=5)
-    generator = np.random.default_rng(3)
-    picked = [int(pick_pair(exact, expected, p, generator)[0]) for _ in range(runs)]
+    gram = clipped_gram(FeatureGrid(np.ones(25), 1.0, 5))
+    access, sums = unlimited(np.zeros((1, 25)), seeded(3)), np.zeros((25, 25), dtype=np.int64)
+    sums[np.triu_indices(25, 1)] = exact
+    access._hold(gram, sums)
+    query = Surprises(gram, expected_sums(expected / p.whole, p))
+    event = BoundedRange(access.selection_range(query, rate), runs)
+    selections = access.reserve_selections(event, rate, "pairs")
+    picked = [int(selections.select(query, 1)[0]) for _ in range(runs)]
 
     def p_value(rate):
         chance = 2 / (2 + others * math.exp(-rate * far))
@@ -131,13 +139,13 @@ def test_pairs_are_picked_by_the_exponential_mechanism():
 
 
 def test_what_was_measured_is_measured_with_the_noise_that_was_charged(monkeypatch):
-    drawn, right = [], pace.rounded_normal
+    drawn, right = [], session.rounded_normal
 
     def watched(generator, sigma, size):
         drawn.append((sigma, size))
         return right(generator, sigma, size)
 
-    monkeypatch.setattr(pace, "rounded_normal", watched)
+    monkeypatch.setattr(session, "rounded_normal", watched)
     p = pace_parameters(inputs_for(n_records=500), n_rounds=7)
     records = open_records(np.random.default_rng(0).standard_normal((500, 6)))
     release = release_pace(certified(records, p, seeded()), np.ones(6), p)

@@ -21,6 +21,7 @@ from hushcov.exceptions import CapacityError, DataError, ParameterError, Privacy
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting import ADD_REMOVE, Neighbours, Pure
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.session import Session
 from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.release import Release
@@ -35,13 +36,9 @@ from hushcov_lab.peers.eigen_sampling import (
     score_range,
 )
 from hushcov_lab.peers.pace import pace_parameters, release_pace
-from hushcov_lab.peers.row_top_k import (
-    release_row_top_k,
-    row_top_k_parameters,
-    values_squared_sensitivity,
-)
+from hushcov_lab.peers.queries import values_squared_sensitivity
+from hushcov_lab.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov_lab.peers.separate import (
-    MatrixNoise,
     draw_transcript,
     matrix_noise,
     release_separate,
@@ -321,12 +318,18 @@ def coinpress_noise():
 
 
 def transcript_noise(d=30):
-    noise, generator = MatrixNoise(1000, 1500, 700), np.random.default_rng(7)
-    gram, values = np.full((d, d), 12345), np.arange(d) * 10**6
-    drawn = [draw_transcript(generator, gram, values, noise) for _ in range(150)]
-    eigenvalues = np.stack([transcript.eigenvalues - values for transcript in drawn]).ravel()
-    matrices = np.stack([transcript.gram - gram for transcript in drawn])
-    return [*parts_of(matrices, 1000, 1500), (eigenvalues, 700)]
+    """Of records that are zeros, whose matrix and eigenvalues are zeros as well."""
+    p = separate_parameters(inputs_for(n_records=4, n_features=d), method="separate")
+    grid, records = FeatureGrid(np.ones(d), p.radius, p.half_width), np.zeros((4, d))
+    entropy = seeded(7)
+    drawn = [draw_transcript(certified(records, p, entropy), grid, p) for _ in range(150)]
+    eigenvalues = np.stack([transcript.eigenvalues for transcript in drawn]).ravel()
+    noise = matrix_noise(p, "separate", p.norm_bound)
+    matrices = np.stack([transcript.gram for transcript in drawn])
+    return [
+        *parts_of(matrices, noise.sigma, noise.diagonal_sigma),
+        (eigenvalues, noise.eigenvalue_sigma),
+    ]
 
 
 def separate_noise(d=20, n=4000):

@@ -20,17 +20,20 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import open_records
-from hushcov_lab.peers.row_top_k import (
+from hushcov_lab.peers.queries import (
+    EntriesAndSquares,
+    clipped_gram,
     complete_groups,
+    values_squared_sensitivity,
+)
+from hushcov_lab.peers.row_top_k import (
+    measure_values,
     mutual_pairs,
-    noisy_values,
     pick_partners,
     release_row_top_k,
     row_top_k_parameters,
-    value_sigma,
-    values_squared_sensitivity,
 )
-from sessions import certified
+from sessions import certified, unlimited
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 # Sensitivity
@@ -159,19 +162,27 @@ def test_the_noise_is_the_least_for_the_pairs_at_hand():
     """Fewer pairs, less noise, at the same mu; and never more than the sampler can draw."""
     p = row_top_k_parameters(inputs_for(n_features=40, row_sparsity=4, epsilon=1e-3))
     rows, columns = np.triu_indices(40, 1)
+    gram = clipped_gram(FeatureGrid(np.ones(40), p.radius, p.half_width))
+
+    def value_sigma(*chosen):
+        return EntriesAndSquares(gram, chosen).deviations(p.mu, p.inputs.neighbours)[0]
+
     for number in (0, 1, 10, 60):
         chosen = rows[:number], columns[:number]
-        sigma = value_sigma(*chosen, p)
+        sigma = value_sigma(*chosen)
         square = values_squared_sensitivity(40, p.half_width, zip(*chosen, strict=True))
         assert (
             Fraction(square, sigma**2) <= Fraction(p.mu) ** 2 < Fraction(square, (sigma - 1) ** 2)
         )
         assert sigma <= 2**40
     star = np.zeros(39, dtype=np.int64), np.arange(1, 40)
-    assert value_sigma(*star, p) > value_sigma(star[0][:5], star[1][:5], p)
+    assert value_sigma(*star) > value_sigma(star[0][:5], star[1][:5])
 
 
 # Laws
+
+
+GRID = FeatureGrid(np.ones(8), 1.0, 1)
 
 
 def ring():
@@ -203,10 +214,11 @@ def test_rows_pick_by_the_exponential_mechanism(k):
     runs, rate, gram = 600, 0.04, ring()
     p = row_top_k_parameters(inputs_for(n_features=8, row_sparsity=k))
     p = replace(p, rate=rate)
-    generator = np.random.default_rng(3)
+    session, query = unlimited(np.zeros((1, 8)), seeded(3)), clipped_gram(GRID)
+    session._hold(query, gram)
     counts = np.zeros((8, 2**8))
     for _ in range(runs):
-        picked = pick_partners(gram, p, generator)
+        picked = pick_partners(session, query, p)
         counts[np.arange(8), picked @ 2 ** np.arange(8)] += 1
 
     def p_values(rate):
@@ -248,15 +260,15 @@ def sample():
 def test_the_release_has_the_mutual_pairs_and_the_diagonal(sample):
     p = row_top_k_parameters(inputs_for())
     release = release_row_top_k(certified(open_records(sample), p, seeded()), SCALE, p)
-    generator = np.random.default_rng(0)
-    gram = row_bounded_gram(open_records(sample), FeatureGrid(SCALE, p.radius, p.half_width), None)
-    picked = pick_partners(gram, p, generator)
+    session = certified(open_records(sample), p, seeded())
+    gram = clipped_gram(FeatureGrid(SCALE, p.radius, p.half_width))
+    picked = pick_partners(session, gram, p)
     assert list(picked.sum(axis=1)) == [2] * 6
     rows, columns = mutual_pairs(picked)
-    sigma = value_sigma(rows, columns, p)
-    np.testing.assert_array_equal(
-        release.integers, noisy_values(gram, rows, columns, sigma, generator)
-    )
+    sigma, integers = measure_values(session, gram, (rows, columns))
+    np.testing.assert_array_equal(release.integers, integers)
+    exact = row_bounded_gram(open_records(sample), gram.grid, None)
+    assert np.abs(integers - exact)[release.released].max() < 6 * sigma
     np.testing.assert_array_equal(release.released, picked & picked.T | np.eye(6, dtype=bool))
     np.testing.assert_array_equal(release.selected, [rows, columns])
     assert np.all(rows < columns)

@@ -21,19 +21,23 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers import eigen_sampling
+from hushcov_lab.peers.queries import RoundedEigenvalues, eigenvalue_sensitivity
 from hushcov_lab.peers.separate import (
     SeparateChoice,
     SeparateTranscript,
     choose,
-    eigenvalue_sensitivity,
     histogram_mu,
     matrix_noise,
     predict,
     recombine,
-    rounded_eigenvalues,
     separate_parameters,
     squared_edges,
 )
+
+
+def rounded_eigenvalues(gram):
+    return RoundedEigenvalues(None, 1).derived(gram)
+
 
 METHODS = ("gauss", "separate", "adaptive")
 
@@ -243,7 +247,7 @@ def test_without_noise_the_gram_matrix_comes_back():
     gram = rows.T @ rows
     choice = SeparateChoice("separate", p.norm_bound)
     for values in (None, rounded_eigenvalues(gram)):
-        found = recombine(SeparateTranscript(gram, values), p, choice)
+        found = recombine(SeparateTranscript(choice, gram, values), p)
         assert np.abs(found - gram).max() <= 2
 
 
@@ -252,9 +256,8 @@ def test_released_eigenvalues_go_to_eigenvectors_in_signed_order():
     p = parameters_for(100, 3)
     noisy = np.diag([-(10**9), 10**6, 10**8])
     values = np.array([10, 20, 30]) * 10**6
-    found = recombine(
-        SeparateTranscript(noisy, values), p, SeparateChoice("separate", p.norm_bound)
-    )
+    choice = SeparateChoice("separate", p.norm_bound)
+    found = recombine(SeparateTranscript(choice, noisy, values), p)
     np.testing.assert_array_equal(found, np.diag(values))
 
 
@@ -265,15 +268,16 @@ def test_eigenvalues_are_kept_in_their_range():
     values = np.array([-5, 3 * 10**6, 10**9])
     expected = np.diag([0, 3 * 10**6, largest])
     for transcript in (
-        SeparateTranscript(np.diag(values), None),
-        SeparateTranscript(np.diag([1, 2, 3]), values),
+        SeparateTranscript(choice, np.diag(values), None),
+        SeparateTranscript(choice, np.diag([1, 2, 3]), values),
     ):
-        np.testing.assert_array_equal(recombine(transcript, p, choice), expected)
+        np.testing.assert_array_equal(recombine(transcript, p), expected)
 
 
 def test_noise_that_breaks_the_order_is_averaged():
-    transcript = SeparateTranscript(np.diag([1, 2, 3]), np.array([5, 9, 7]) * 10**6)
-    found = recombine(transcript, parameters_for(100, 3), SeparateChoice("separate", 10**5))
+    choice, values = SeparateChoice("separate", 10**5), np.array([5, 9, 7]) * 10**6
+    transcript = SeparateTranscript(choice, np.diag([1, 2, 3]), values)
+    found = recombine(transcript, parameters_for(100, 3))
     np.testing.assert_array_equal(np.diag(found), np.array([5, 8, 8]) * 10**6)
 
 

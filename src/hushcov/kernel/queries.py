@@ -77,7 +77,14 @@ class Query(ABC):
 
     def exact(self, records: Any) -> IntArray:
         """Return the exact integers, which are not private."""
+        source: Query | None = getattr(self, "source", None)
+        if source is not None:
+            return self.derived(source.exact(records))
         return np.asarray(records.map_sum(self.row_sums(records)))
+
+    def derived(self, sums: IntArray) -> IntArray:
+        """Return the exact integers from those of its `source`, another query, where it has one."""
+        raise NotImplementedError(f"{type(self).__name__} is computed from records")
 
     @abstractmethod
     def squared_distance(self, relation: Neighbours) -> int | Fraction:
@@ -110,6 +117,24 @@ class Query(ABC):
     def loss(self, deviations: tuple[int, ...], relation: Neighbours) -> Fraction:
         """Return the squared distance of neighbours in deviations of this noise, of a record."""
         return self.charged(relation) / deviations[0] ** 2
+
+
+class ScoreQuery(ABC):
+    """Scores of several items, of which a few of the largest are selected."""
+
+    source: Query  # from whose exact integers they are computed
+
+    def exact(self, records: Any) -> IntArray:
+        """Return the exact scores, which are not private."""
+        return self.derived(self.source.exact(records))
+
+    @abstractmethod
+    def derived(self, sums: IntArray) -> IntArray:
+        """Return the exact scores from the exact integers of `source`."""
+
+    @abstractmethod
+    def score_distance(self, relation: Neighbours) -> int:
+        """Return the most that a score moves between neighbours that differ in one record."""
 
 
 class LaplaceQuery(ABC):
@@ -168,12 +193,11 @@ class CompleteRows(Query):
 
     def exact(self, records: Any) -> IntArray:
         if self.source is not None:
-            return self.derived(self.source.exact(records))
+            return super().exact(records)
         return np.array([count_complete(records.unfilled())], dtype=np.int64)
 
-    def derived(self, counts: IntArray) -> IntArray:
-        """Return it from the exact counts of `source`."""
-        return np.asarray(counts[:1].sum(axis=1))
+    def derived(self, sums: IntArray) -> IntArray:
+        return np.asarray(sums[:1].sum(axis=1))
 
     def squared_distance(self, relation: Neighbours) -> int:
         return 1  # proof: complete, step 1
@@ -542,12 +566,8 @@ class SelectedTotal(Query):
     source: PairSigns
     places: IntArray
 
-    def exact(self, records: Any) -> IntArray:
-        return self.derived(np.abs(self.source.exact(records)))
-
-    def derived(self, scores: IntArray) -> IntArray:
-        """Return it from the sizes of all scores."""
-        return np.asarray(scores[self.places].sum(dtype=np.int64, keepdims=True))
+    def derived(self, sums: IntArray) -> IntArray:
+        return np.asarray(np.abs(sums[self.places]).sum(dtype=np.int64, keepdims=True))
 
     def squared_distance(self, relation: Neighbours) -> int:
         moved = self.source.score_distance(relation) * len(self.places)

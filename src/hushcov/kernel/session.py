@@ -27,11 +27,11 @@ from hushcov.kernel.noise.gumbel import TAKEN, gumbel_top
 from hushcov.kernel.noise.laplace import discrete_laplace
 from hushcov.kernel.noise.normal import NOISE_STRIP, rounded_normal, symmetric_noise
 from hushcov.kernel.queries import (
-    CompleteRows,
     LaplaceQuery,
     NormCounts,
     PairSigns,
     Query,
+    ScoreQuery,
     SelectedTotal,
     SignSums,
 )
@@ -220,8 +220,10 @@ class Session:
         Nothing is released by it.
         """
         missing = [query for query in queries if self._held(query) is None]
+        for query in missing:
+            _check_own(type(query))
         if len(missing) == 1:
-            self._hold(missing[0], missing[0].exact(self._records))
+            self._hold(missing[0], self._exact(missing[0]))
         elif missing:
             self._read_together(missing)
 
@@ -298,6 +300,16 @@ class Session:
         self._note(found, usual)
         return found
 
+    def reserve_selections(self, event: BoundedRange, rate: float, name: str) -> Selections:
+        """Charge an event beside the clock for selections at a rate, one after the other.
+
+        The scores of each may be chosen in the light of what was released before.
+        """
+        self._state.budget.fixed(event, name)
+        found = Selections(self, event, rate)
+        self._note(found, (rate,))
+        return found
+
     def count(self, query: LaplaceQuery, epsilon: float, name: str) -> Noisy:
         """Charge counts of records or of units, and return them with Laplace noise."""
         _check_own(type(query))
@@ -338,7 +350,7 @@ class Session:
         assert self._state.last is not None
         return self.measure(self._state.last, mu, name)
 
-    def selection_range(self, query: PairSigns, rate: float) -> float:
+    def selection_range(self, query: PairSigns | ScoreQuery, rate: float) -> float:
         """Return the range of one selection, which is what it costs."""
         return 2 * query.score_distance(self.relation) * rate * UP  # proof: screened, step 2
 
@@ -357,9 +369,9 @@ class Session:
         self._note(query, used)
         return used
 
-    def _note(self, query: Any, noise: tuple[float, ...]) -> None:
-        """Write the last charge down."""
-        part, cost = self._state.budget.charges[-1]
+    def _note(self, query: Any, noise: tuple[float, ...], paid: str | None = None) -> None:
+        """Write the last charge down, or that a query was answered for a part that was `paid`."""
+        part, cost = self._state.budget.charges[-1] if paid is None else (paid, 0.0)
         self._state.transcript.append(TranscriptLine(type(query).__name__, part, cost, noise))
 
     def _noised(self, query: Query, deviations: tuple[int, ...]) -> IntArray:
@@ -377,10 +389,11 @@ class Session:
 
     def _exact(self, query: Query) -> IntArray:
         """Return exact integers that nobody else holds."""
-        if isinstance(query, CompleteRows) and query.source is not None:
-            self.read(query.source)  # which is measured next
-            return query.derived(self._held(query.source))
-        return query.exact(self._records)
+        source: Query | None = getattr(query, "source", None)
+        if source is None:
+            return query.exact(self._records)
+        self.read(source)  # which is measured next, or which others are computed from, too
+        return np.array(query.derived(self._held(source)))
 
     def _scores(self, query: PairSigns) -> Any:
         """Return sizes of scores, which selections use up; they take the place of the sums."""
@@ -418,9 +431,27 @@ class Reserve:
         loss = query.loss(used, self._session.relation)
         _check_loss(loss, self._left)
         self._left -= loss
-        line = TranscriptLine(type(query).__name__, self._part, 0.0, used)
-        self._session._state.transcript.append(line)
+        self._session._note(query, used, self._part)
         return Noisy(of._noised(query, used), used, query.unit)
+
+
+class Selections:
+    """A charge that pays for selections; `Session.reserve_selections` makes one."""
+
+    def __init__(self, session: Session, charged: BoundedRange, rate: float) -> None:
+        self._session, self._eta, self._left, self._rate = session, charged.eta, charged.count, rate
+        self._part = session._state.budget.charges[-1][0]
+
+    def select(self, query: ScoreQuery, count: int) -> IntArray:
+        """Return the places of so many of the largest scores, as long as that was paid for."""
+        _check_own(type(query))
+        session, rate = self._session, self._rate
+        _check_paid(session.selection_range(query, rate) <= self._eta and count <= self._left)
+        self._left -= count
+        session._note(query, (rate,), self._part)
+        session.read(query.source)
+        scores = query.derived(session._held(query.source))
+        return gumbel_top(session._state.generator, scores, rate, count)  # proof: screened, step 2
 
 
 def _check_own(kind: Any) -> None:
@@ -435,7 +466,11 @@ def _check_own(kind: Any) -> None:
 
 def _check_loss(loss: Fraction, allowed: Fraction) -> None:
     """Refuse noise that is too small for what was charged, in exact arithmetic."""
-    if loss > allowed * _ROUNDED:
+    _check_paid(loss <= allowed * _ROUNDED)
+
+
+def _check_paid(paid: bool) -> None:
+    if not paid:
         raise PrivacyConditionError(
             "a query must have as much noise as it is charged for, got one whose neighbours are "
             "further apart: this is a mistake in the mechanism, and nothing more was released."

@@ -14,6 +14,8 @@ they give the numbers of a whole release, bit for bit; every audit checks that b
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -296,6 +298,18 @@ class Target:
         """Summarise the records, and return what draws an output; here, a whole release."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
+    def sessions(self, rows: FloatArray) -> Callable[[np.random.Generator], Session]:
+        """Return what makes a session for every draw, with a new budget and sums made once."""
+        records = SummedOnce(rows, self.parameters.inputs.n_records)
+        certified = self.parameters.budget(private=False)
+        unchanging = (certified.certificate, certified.relation)
+
+        def session(generator: np.random.Generator) -> Session:
+            budget = copy.deepcopy(certified, {id(each): each for each in unchanging})
+            return Session(records, budget, Entropy(generator, private=False))
+
+        return session
+
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the output of a whole release: the leading part of what `quick` draws."""
         return flat(self.release(rows, entropy).integers)
@@ -340,10 +354,31 @@ def records_of(rows: FloatArray, n_records: int) -> Records:
     return records if len(rows) == n_records else CountedRecords(records, n_records)
 
 
+class SummedOnce(CountedRecords):
+    """Records of which every sum is computed once, for mechanisms that draw many times."""
+
+    def __init__(self, rows: FloatArray, n_records: int) -> None:
+        super().__init__(ArrayRecords(rows), n_records)
+        self._known: dict[Any, IntArray] = {}
+
+    def map_sum(self, block_function: Any) -> IntArray:
+        """See `Records.map_sum`; the caller may write to the answer."""
+        public = block_function.arguments, block_function.shape
+        key = type(block_function), block_function.kernel, pickle.dumps(public)
+        if key not in self._known:
+            self._known[key] = super().map_sum(block_function)
+        return self._known[key].copy()
+
+
 def bounded_gram(rows: FloatArray, parameters: Any, norm_bound: int | None) -> IntArray:
     """Return the exact Gram matrix of records at scale 1, clipped as the parameters say."""
-    grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-    return row_bounded_gram(ArrayRecords(rows), grid, norm_bound)
+    return row_bounded_gram(ArrayRecords(rows), grid_of(parameters), norm_bound)
+
+
+def grid_of(parameters: Any) -> FeatureGrid:
+    """Return the grid of a mechanism at scale 1."""
+    scale = np.ones(parameters.inputs.n_features)
+    return FeatureGrid(scale, parameters.radius, parameters.half_width)
 
 
 def remembered(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -36,7 +36,7 @@ from hushcov.kernel.accounting import (
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
 from hushcov.kernel.noise.normal import symmetric_noise
-from hushcov.kernel.queries import BoundedSums, Gram, NormCounts, SignedOctaves
+from hushcov.kernel.queries import BoundedSums, Gram, NormCounts, Query, SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.kernel.session import Session
@@ -62,6 +62,7 @@ from hushcov_lab.audit.attack import (
     bounded_gram,
     disjoint,
     flat,
+    grid_of,
     huge_or_zero,
     inputs_of,
     matrix_statistics,
@@ -81,7 +82,8 @@ from hushcov_lab.audit.attack import (
 )
 from hushcov_lab.peers import coinpress, separate
 from hushcov_lab.peers import eigen_sampling as sampling
-from hushcov_lab.peers.separate import SeparateChoice, SeparateParameters, separate_parameters
+from hushcov_lab.peers.queries import RoundedEigenvalues
+from hushcov_lab.peers.separate import SeparateParameters, separate_parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,42 +442,42 @@ class SeparateTarget(Target):
         While the choice stays the declared one, no statistic tells the datasets better apart than
         the first.
         """
-        first, second = _Exact(self.parameters, pair.first), _Exact(self.parameters, pair.second)
-        declared, sigma = self.parameters.method, self.parameters.histogram_sigma
-        method = declared if sigma is None else "gauss"
-        gram, eigenvalues, noise = first.sums(SeparateChoice(method, self.parameters.norm_bound))
-        other_gram, others, _ = second.sums(SeparateChoice(method, self.parameters.norm_bound))
-        change = np.triu(other_gram - gram).astype(np.float64)
+        p, sigma, grid = self.parameters, self.parameters.histogram_sigma, grid_of(self.parameters)
+        method = p.method if sigma is None else "gauss"
+        noise = separate.matrix_noise(p, method, p.norm_bound)
+        gram = Gram(grid, p.norm_bound)
+        values = RoundedEigenvalues(gram, p.inputs.n_records)
+        counts = NormCounts(grid, separate.squared_edges(p.norm_bound))
+
+        def change_of(query: Query) -> FloatArray:
+            first, second = (query.exact(ArrayRecords(rows)) for rows in (pair.first, pair.second))
+            return (second - first).astype(np.float64)
+
+        change = np.triu(change_of(gram))
         deviation = np.full(change.shape, float(noise.sigma))
         np.fill_diagonal(deviation, float(noise.diagonal_sigma))
         parts = [np.zeros(change.size), (change / deviation**2).ravel()]
         if sigma is not None:
-            parts.insert(1, (second.counts - first.counts) / sigma**2)
-        elif eigenvalues is not None and others is not None:
-            parts.append((others - eigenvalues) / float(noise.eigenvalue_sigma or 1) ** 2)
+            parts.insert(1, change_of(counts) / sigma**2)
+        elif noise.eigenvalue_sigma is not None:
+            parts.append(change_of(values) / float(noise.eigenvalue_sigma) ** 2)
         ratio = Statistic("likelihood", np.concatenate(parts))
         alone = Statistic("counts", np.concatenate(parts[:2]))
         return (ratio,) if sigma is None else (ratio, alone)
 
     def quick(self, rows: FloatArray) -> Draw:
         """Count and sum once for each choice; draw all noise each time."""
-        parameters = self.parameters
-        exact = _Exact(parameters, rows)
+        parameters, session_of_draw = self.parameters, self.sessions(rows)
+        grid = grid_of(parameters)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            choice = SeparateChoice(parameters.method, parameters.norm_bound)
-            seen: list[IntArray] = []
-            sigma = parameters.histogram_sigma
-            if sigma is not None:
-                noise = rounded_normal(generator, sigma, len(exact.counts))
-                seen.append(exact.counts + noise)
-                choice = separate.choose(parameters, seen[0])
-            transcript = separate.draw_transcript(generator, *exact.sums(choice))
-            released = separate.recombine(transcript, parameters, choice)
-            eigenvalues = transcript.eigenvalues
+            found = separate.draw_transcript(session_of_draw(generator), grid, parameters)
+            released = separate.recombine(found, parameters)
+            seen = [] if found.counts is None else [found.counts]
+            eigenvalues = found.eigenvalues
             if eigenvalues is None:
                 eigenvalues = np.zeros(len(released), dtype=np.int64)
-            return flat(released, *seen, transcript.gram, eigenvalues)
+            return flat(released, *seen, found.gram, eigenvalues)
 
         return draw
 
@@ -483,26 +485,6 @@ class SeparateTarget(Target):
         """Return the released integers, and noisy counts if there are any."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.parameters["noisy_counts"] or [])
-
-
-class _Exact:
-    """The exact statistics of one dataset, each computed when it is first asked for."""
-
-    def __init__(self, parameters: SeparateParameters, rows: FloatArray) -> None:
-        grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
-        edges = separate.squared_edges(parameters.norm_bound)
-        records = ArrayRecords(rows)
-        self.counts = records.map_sum(norm_counts_of(records, grid, edges))
-
-        @remembered
-        def sums(choice: SeparateChoice) -> tuple[IntArray, IntArray | None, separate.MatrixNoise]:
-            """Gram matrix, eigenvalues if they are released, and the noise of both."""
-            gram = bounded_gram(rows, parameters, choice.norm_bound)
-            noise = separate.matrix_noise(parameters, choice.method, choice.norm_bound)
-            values = None if noise.eigenvalue_sigma is None else separate.rounded_eigenvalues(gram)
-            return gram, values, noise
-
-        self.sums = sums
 
 
 def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:

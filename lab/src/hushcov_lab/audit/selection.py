@@ -72,10 +72,10 @@ from hushcov_lab.audit.attack import (
     WholeTarget,
     along_change,
     axes,
-    bounded_gram,
     changing_pairs,
     edge_of_selection,
     flat,
+    grid_of,
     huge_or_zero,
     inputs_of,
     matrix_statistics,
@@ -93,6 +93,7 @@ from hushcov_lab.audit.attack import (
 )
 from hushcov_lab.peers import pace, row_top_k
 from hushcov_lab.peers.pace import PaceParameters, pace_parameters
+from hushcov_lab.peers.queries import clipped_gram
 from hushcov_lab.peers.row_top_k import RowTopKParameters, row_top_k_parameters
 
 _SCREENED = ScreenedDesign(
@@ -218,15 +219,14 @@ class RowTopKTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; select and draw the noise each time."""
-        parameters = self.parameters
-        gram = bounded_gram(rows, parameters, None)
+        parameters, session_of_draw = self.parameters, self.sessions(rows)
+        gram = clipped_gram(grid_of(parameters))
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            picked = row_top_k.pick_partners(gram, parameters, generator)
-            mutual = row_top_k.mutual_pairs(picked)
-            sigma = row_top_k.value_sigma(*mutual, parameters)
-            integers = row_top_k.noisy_values(gram, *mutual, sigma, generator)
-            released = (picked & picked.T) | np.eye(len(gram), dtype=bool)
+            session = session_of_draw(generator)
+            picked = row_top_k.pick_partners(session, gram, parameters)
+            _, integers = row_top_k.measure_values(session, gram, row_top_k.mutual_pairs(picked))
+            released = (picked & picked.T) | np.eye(len(picked), dtype=bool)
             return flat(integers, released, picked)
 
         return draw
@@ -281,10 +281,14 @@ class PaceTarget(Target):
 
     def quick(self, rows: FloatArray) -> Draw:
         """Clip and sum once; select, draw the noise and complete each time."""
-        parameters, gram = self.parameters, bounded_gram(rows, self.parameters, None)
-        return lambda generator: flat(
-            np.rint(pace.run_rounds(gram, parameters, generator).covariance * parameters.whole)
-        )
+        parameters, session_of_draw = self.parameters, self.sessions(rows)
+        grid = grid_of(parameters)
+
+        def draw(generator: np.random.Generator) -> FloatArray:
+            made, _ = pace.run_rounds(session_of_draw(generator), grid, parameters)
+            return flat(np.rint(made.covariance * parameters.whole))
+
+        return draw
 
 
 def _pace_attacks(name: str) -> tuple[Attack, ...]:

@@ -41,7 +41,7 @@ from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neigh
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import discrete_laplace
 from hushcov.kernel.noise.entropy import LazyUniform
-from hushcov.kernel.session import Session
+from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.normals import LazyNormals, lazy_normals
@@ -609,7 +609,9 @@ def release_eigen_sampling(
     See `EigenSamplingParameters.budget`, which is that of the session. `feature_scale` must
     be public: it may be anything that is not computed from the records.
     """
-    records, budget, entropy = parameters.opened(session)
+    parameters.inputs.check_size(session)
+    # Directions have a law of their own, which no session draws from; the charge comes first.
+    records, budget, entropy = unwrap(session)
     budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1

@@ -25,11 +25,17 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, rounded_normal
+from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.queries import (
+    EntriesAndSquares,
+    PairEntry,
+    Surprises,
+    clipped_gram,
+    entry_sensitivity,
+)
 from hushcov_lab.peers.row_top_k import balanced_radius
 
 NAME = "pace"
@@ -85,8 +91,7 @@ class PaceParameters(PeerParameters):
     @property
     def entry_sensitivity(self) -> int:
         """Most that one record moves the sum of an off-diagonal entry, and its score."""
-        most = self.half_width**2
-        return self.inputs.neighbours.moved(replaced=2 * most, removed=most)  # proof: step 2
+        return entry_sensitivity(self.half_width, self.inputs.neighbours)  # proof: step 2
 
     @property
     def whole(self) -> int:
@@ -238,66 +243,62 @@ def release_pace(
     public, or released by steps on the same budget. Which pairs were measured is part of the
     release.
     """
-    records, budget, entropy = parameters.opened(session)
-    for event in parameters.picked:
-        budget.fixed(event, "which pairs are measured")
-    parameters = replace(parameters, mu=budget.mu_left)
-    budget.gaussian(parameters.mu, "variances, and values of the measured pairs")
+    parameters.inputs.check_size(session)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    gram = row_bounded_gram(records, grid, None)  # proof: step 1
-    measured = run_rounds(gram, parameters, entropy.generator)
+    measured, parameters = run_rounds(session, grid, parameters)
     found: dict[str, object] = {
         "variance_sigma": parameters.variance_sigma,
         "entry_sigma": parameters.entry_sigma,
         "measured": np.stack(np.nonzero(np.triu(measured.known, 1)), axis=1).tolist(),
     }
     integers = np.asarray(np.rint(measured.covariance * parameters.whole), dtype=np.int64)
-    return parameters.document(NAME, integers, grid.feature_scale, budget, found)
+    return parameters.document(NAME, integers, grid.feature_scale, session, found)
 
 
 def run_rounds(
-    gram: IntArray, parameters: PaceParameters, generator: np.random.Generator
-) -> Completion:
+    session: Session, grid: FeatureGrid, parameters: PaceParameters
+) -> tuple[Completion, PaceParameters]:
     """Measure all variances, then in each round an entry that the completion has badly.
+
+    The parameters that are returned have the mu that was left for values.
 
     Privacy
     -------
-    Neighbours: those of the inputs. One Gaussian event for the variances; a bounded-range event and
-    a Gaussian one in each round, whatever was released before. All else is computed from released
-    numbers.
+    Neighbours: those of the inputs. The session charges all selections, then all values, before
+    the first is drawn. Values have the noise of one Gaussian event for the variances and one in
+    each round, whatever was released before. All else is computed from released numbers.
     """
-    whole = parameters.whole
+    selections = [
+        session.reserve_selections(event, parameters.rate, "which pairs are measured")
+        for event in parameters.picked
+        if parameters.rate is not None
+    ]
+    parameters = replace(parameters, mu=session.mu_left)
+    name = "variances, and values of the measured pairs"
+    values = session.reserve(parameters.mu, name=name)
+    gram, whole = clipped_gram(grid), parameters.whole  # proof: step 1
+    session.read(gram)
     sigma = parameters.variance_sigma
-    squares = np.diag(gram) + rounded_normal(generator, sigma, len(gram))  # proof: step 4
-    made = Completion(squares / whole, (sigma / whole) ** 2)
-    rows, columns = np.triu_indices(len(gram), 1)
-    exact, sigma = gram[rows, columns], parameters.entry_sigma
+    none = np.empty(0, dtype=np.int64)
+    squares = values.measure(EntriesAndSquares(gram, (none, none)), (sigma,))  # proof: step 4
+    made = Completion(squares.integers / whole, (sigma / whole) ** 2)
+    rows, columns = np.triu_indices(grid.n_features, 1)
+    sigma = parameters.entry_sigma
     for _ in range(parameters.n_rounds):
-        pick = pick_pair(exact, made.covariance[rows, columns] * whole, parameters, generator)
-        noisy = exact[pick] + rounded_normal(generator, sigma, 1)  # proof: step 5
-        entry = int(rows[pick[0]]), int(columns[pick[0]])
+        query = Surprises(gram, expected_sums(made.covariance[rows, columns], parameters))
+        (pick,) = selections[0].select(query, 1)  # proof: step 3
+        entry = int(rows[pick]), int(columns[pick])
+        noisy = values.measure(PairEntry(gram, *entry), (sigma,)).integers  # proof: step 5
         made.add(entry, float(noisy[0]) / whole, (sigma / whole) ** 2)
         made.solve(_STEPS)  # proof: step 7
     made.solve(_LAST_STEPS)
-    return made
+    return made, parameters
 
 
-def pick_pair(
-    exact: IntArray,
-    expected: FloatArray,
-    parameters: PaceParameters,
-    generator: np.random.Generator,
-) -> IntArray:
-    """Pick a pair whose exact sum is far from what is expected of it: its place in the list.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs. One bounded-range event, for any expected sums that are known.
-    """
-    assert parameters.rate is not None
-    around = np.rint(np.clip(expected, -parameters.whole, parameters.whole)).astype(np.int64)
-    scores = np.minimum(np.abs(exact - around), LARGEST_SCORE)  # proof: step 2
-    return gumbel_top(generator, scores, parameters.rate, 1)  # proof: step 3
+def expected_sums(expected: FloatArray, parameters: PaceParameters) -> IntArray:
+    """Return integers that sums are compared with, from what is expected of covariances."""
+    most = parameters.whole
+    return np.rint(np.clip(expected * most, -most, most)).astype(np.int64)  # proof: step 2
 
 
 class Completion:

@@ -10,8 +10,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.fit.mechanism import Mechanism, MechanismPlan, Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
-from hushcov.kernel.session import Session, unwrap
+from hushcov.kernel.session import Session
 from hushcov.release import Making, Release, parts_of
 
 
@@ -44,14 +43,6 @@ class PeerParameters:
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         return asdict(self) | {"inputs": self.inputs.to_dict()}
-
-    def opened(self, session: Session) -> tuple[Any, Budget, Entropy]:
-        """Check the size, and return records, budget and entropy: peers draw by laws of their own.
-
-        Each spends before it draws.
-        """
-        self.inputs.check_size(session)
-        return unwrap(session)
 
     def document(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -17,23 +16,25 @@ from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import HALF_WIDTH
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
-    ONE_REPLACED,
     UP,
     WITHIN,
     BoundedRange,
     Budget,
     Event,
     Gaussian,
-    Neighbours,
-    smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, rounded_normal
-from hushcov.kernel.queries import squared_sensitivity
+from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA
+from hushcov.kernel.queries import Gram
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.queries import (
+    EntriesAndSquares,
+    RowScores,
+    clipped_gram,
+    entry_sensitivity,
+)
 
 NAME = "row-top-k"
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
@@ -80,8 +81,7 @@ class RowTopKParameters(PeerParameters):
     @property
     def score_sensitivity(self) -> int:
         """Most that a score moves between neighbours that differ in one record."""
-        most = self.half_width**2
-        return self.inputs.neighbours.moved(replaced=2 * most, removed=most)  # proof: step 2
+        return entry_sensitivity(self.half_width, self.inputs.neighbours)  # proof: step 2
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -234,57 +234,6 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
     return finest
 
 
-def values_squared_sensitivity(
-    n_features: int,
-    half_width: int,
-    pairs: Iterable[tuple[int, int]],
-    neighbours: Neighbours = ONE_REPLACED,
-) -> int:
-    """Return the most that one record moves pair products and all squares, squared.
-
-    For integer records with coordinates of at most `half_width`. A record that is removed moves
-    each by its size. Where one is replaced, the pairs are split into groups of features in which
-    every pair was selected; a group moves as a whole Gram matrix does, its squares included. A
-    feature without a pair moves by its square alone.
-    """
-    pairs = tuple(pairs)
-    # proof: step 5
-    removed = half_width**4 * (len(pairs) + n_features)
-
-    def whole(size: int) -> int:
-        """Return the squared sensitivity of all products of so many clipped coordinates."""
-        return int(squared_sensitivity(size, half_width, None, 1, 1))
-
-    alone = n_features - len({feature for pair in pairs for feature in pair})
-    replaced = sum(whole(len(group)) for group in complete_groups(pairs)) + alone * whole(1)
-    return neighbours.moved(replaced=replaced, removed=removed)
-
-
-def complete_groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Groups of features such that each pair lies in exactly one of them, and no other pair does.
-
-    Greedy, in a fixed order: each group starts from a pair that is left and takes in every feature
-    whose pairs with all of its members are left. Any such groups give a valid bound, larger
-    groups a smaller one.
-    """
-    left: dict[int, set[int]] = {}
-    for i, j in pairs:
-        left.setdefault(i, set()).add(j)
-        left.setdefault(j, set()).add(i)
-    groups = []
-    for first in sorted(left):
-        while left[first]:
-            group, candidates = [first], left[first]
-            while candidates:
-                member = min(candidates)
-                group.append(member)
-                candidates = candidates & left[member]
-            for member in group:
-                left[member] = left[member].difference(group)
-            groups.append(group)
-    return groups
-
-
 def release_row_top_k(
     session: Session, feature_scale: FloatArray, parameters: RowTopKParameters
 ) -> Release:
@@ -296,30 +245,25 @@ def release_row_top_k(
     public, or released by steps on the same budget. Selected pairs are part of the release, also
     those whose value comes out as zero.
     """
-    records, budget, entropy = parameters.opened(session)
-    for event in parameters.picked:
-        budget.fixed(event, "partners of every feature")
-    parameters = replace(parameters, mu=budget.mu_left)
-    budget.gaussian(parameters.mu, "values of the selected pairs and the variances")
+    parameters.inputs.check_size(session)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    gram = row_bounded_gram(records, grid, None)  # proof: step 1
-    rows, columns = mutual_pairs(pick_partners(gram, parameters, entropy.generator))
-    sigma = value_sigma(rows, columns, parameters)
+    gram = clipped_gram(grid)  # proof: step 1
+    pairs = mutual_pairs(pick_partners(session, gram, parameters))
+    parameters = replace(parameters, mu=session.mu_left)
+    sigma, integers = measure_values(session, gram, pairs)
     deviation = sigma * parameters.unit
     return parameters.document(
         NAME,
-        noisy_values(gram, rows, columns, sigma, entropy.generator),
+        integers,
         grid.feature_scale,
-        budget,
+        session,
         {"sigma": sigma},
         noise_sd=(deviation, deviation),
-        selected=np.stack([rows, columns]),
+        selected=np.stack(pairs),
     )
 
 
-def pick_partners(
-    gram: IntArray, parameters: RowTopKParameters, generator: np.random.Generator
-) -> BoolArray:
+def pick_partners(session: Session, gram: Gram, parameters: RowTopKParameters) -> BoolArray:
     """Return which columns each row picks: the largest of rate * |entry| + Gumbel noise, exactly.
 
     A row picks one column less than its declared nonzeros, never its own. Where it may pick all
@@ -328,17 +272,19 @@ def pick_partners(
     Privacy
     -------
     Neighbours: those of the inputs. No score moves by more than `score_sensitivity`, so every pick
-    is one bounded-range step of `parameters.picked`.
+    is one bounded-range step of `parameters.picked`, which the session charges first.
     """
     d, k = parameters.inputs.n_features, parameters.inputs.row_sparsity
     if parameters.rate is None:
         return np.full((d, d), k > 1) & ~np.eye(d, dtype=bool)
+    (event,) = parameters.picked
+    selections = session.reserve_selections(event, parameters.rate, "partners of every feature")
     picked = np.zeros((d, d), dtype=bool)
     for i in range(d):
         others = np.delete(np.arange(d), i)
-        scores = np.abs(gram[i, others])  # proof: step 2
+        # proof: step 2
         # proof: step 3
-        picked[i, others[gumbel_top(generator, scores, parameters.rate, k - 1)]] = True
+        picked[i, others[selections.select(RowScores(gram, i), k - 1)]] = True
     return picked
 
 
@@ -348,30 +294,23 @@ def mutual_pairs(picked: BoolArray) -> tuple[IntArray, IntArray]:
     return rows.astype(np.int64), columns.astype(np.int64)
 
 
-def value_sigma(rows: IntArray, columns: IntArray, parameters: RowTopKParameters) -> int:
-    """Return the least noise that makes the values of these pairs and the squares cost `mu`."""
-    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-    d = parameters.inputs.n_features
-    neighbours = parameters.inputs.neighbours
-    square = values_squared_sensitivity(d, parameters.half_width, pairs, neighbours)
-    return smallest_sigma(square, parameters.mu)  # proof: step 6
-
-
-def noisy_values(
-    gram: IntArray, rows: IntArray, columns: IntArray, sigma: int, generator: np.random.Generator
-) -> IntArray:
-    """Return the matrix of noisy sums: the given pairs and the diagonal, zero elsewhere.
+def measure_values(
+    session: Session, gram: Gram, pairs: tuple[IntArray, IntArray]
+) -> tuple[int, IntArray]:
+    """Return the noise, and the noisy sums: the given pairs and the diagonal, zero elsewhere.
 
     Privacy
     -------
-    Neighbours: those of the inputs. With `value_sigma` of the same pairs as noise this is one
-    Gaussian event, `Gaussian(mu)`, for any pairs that are known already.
+    Neighbours: those of the inputs. One Gaussian event with all that is left, for any pairs that
+    are known already: the noise follows from them.
     """
-    noise = rounded_normal(generator, sigma, len(rows) + len(gram))  # proof: step 6
-    released = np.zeros_like(gram)
-    released[rows, columns] = released[columns, rows] = gram[rows, columns] + noise[: len(rows)]
-    np.fill_diagonal(released, np.diag(gram) + noise[len(rows) :])
-    return released
+    name = "values of the selected pairs and the variances"
+    query = EntriesAndSquares(gram, pairs)  # proof: step 5
+    noisy = session.measure(query, session.mu_left, name)  # proof: step 6
+    rows, columns = pairs
+    released = np.diag(noisy.integers[len(rows) :])
+    released[rows, columns] = released[columns, rows] = noisy.integers[: len(rows)]
+    return noisy.sd, released
 
 
 class RowTopK(Peer):

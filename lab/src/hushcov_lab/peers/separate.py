@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,12 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SIGMA, rounded_normal
-from hushcov.kernel.noise.normal import symmetric_noise
-from hushcov.kernel.queries import noise_sigmas
+from hushcov.kernel.noise import LARGEST_SIGMA
+from hushcov.kernel.queries import Gram, NormCounts, noise_sigmas
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.counts import norm_counts_of
-from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.queries import EIGENSOLVER, RoundedEigenvalues, eigenvalue_sensitivity
 
 METHODS = ("gauss", "separate", "adaptive")
 
@@ -41,9 +38,6 @@ _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-16, 2.0**19
 # Fine enough for records that are 1/2^10 of the norm bound.
 _LARGEST_HALF_WIDTH = 2**19
 
-# LAPACK's error of an eigenvalue and that of turning integers into doubles, together, in units of
-# 2^-53 n_features times the norm of the matrix.
-_EIGENSOLVER = 16
 # Shares of the squared mu. Counts take 4 / n_features of it, within these limits:
 # their noise has to be small against that of a matrix, which grows with n_features.
 _LEAST_HISTOGRAM_SHARE, _LARGEST_HISTOGRAM_SHARE, _HISTOGRAM_FEATURES = 1 / 64, 1 / 4, 4
@@ -131,22 +125,6 @@ class MatrixNoise:
     sigma: int
     diagonal_sigma: int
     eigenvalue_sigma: int | None
-
-
-def eigenvalue_sensitivity(
-    n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
-) -> int:
-    """Return the most that one record moves the rounded, computed, sorted eigenvalues, in l2.
-
-    Of the Gram matrix of integer records of norm at most `norm_bound`, rounded up.
-    """
-    square = norm_bound**4
-    square = neighbours.moved(replaced=2 * square, removed=square)  # proof: step 3
-    exact = math.isqrt(square - 1) + 1
-    # proof: step 4
-    largest = neighbours.allowed_for(n_records) * norm_bound**2
-    error = Fraction(_EIGENSOLVER * n_features * largest, LARGEST_EXACT_FLOAT) + Fraction(1, 2)
-    return exact + math.isqrt(math.ceil(4 * n_features * error**2)) + 1
 
 
 def histogram_mu(sigma: int, neighbours: Neighbours = ONE_REPLACED) -> float:
@@ -240,7 +218,7 @@ def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float
     n, d = allowed_for(inputs), inputs.n_features
     matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
-    growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
+    growth = math.sqrt(2) + 2 * math.sqrt(d) * EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
     eigenvalues = ((LARGEST_SIGMA - 1) * mu * math.sqrt(share) - rounding) / growth
     square = min(matrix, eigenvalues) * (1 - 2.0**-30)
     return min(math.sqrt(max(square, 0.0)), float(math.isqrt(LARGEST_SUM // n)))
@@ -378,13 +356,15 @@ _ROOM_TO_CHOOSE = 2.0  # times the released bound on norms, below which "adaptiv
 
 @dataclass(frozen=True, eq=False)
 class SeparateTranscript:
-    """The noisy integers that a release is computed from: a Gram matrix, perhaps its eigenvalues.
+    """The noisy integers that a release is computed from, and the choice that counts led to.
 
     `eigenvalues` are in increasing order but for the noise.
     """
 
+    choice: SeparateChoice
     gram: IntArray
     eigenvalues: IntArray | None
+    counts: IntArray | None = None
 
 
 def release_separate(
@@ -397,54 +377,53 @@ def release_separate(
     See `SeparateParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    records, budget, entropy = parameters.opened(session)
-    if parameters.histogram_sigma is not None:
-        budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
-    matrix = "the matrix, with its eigenvalues where they are released apart"
-    budget.gaussian(parameters.release_mu, matrix)  # proof: step 6
+    parameters.inputs.check_size(session)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
-    if parameters.histogram_sigma is not None:
-        edges = squared_edges(parameters.norm_bound)
-        counts = records.map_sum(norm_counts_of(records, grid, edges))  # proof: step 5
-        sigma = parameters.histogram_sigma
-        noisy_counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
-        choice = choose(parameters, noisy_counts)  # proof: step 7
-    gram = row_bounded_gram(records, grid, choice.norm_bound)  # proof: step 1
-    noise = matrix_noise(parameters, choice.method, choice.norm_bound)
-    eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
-    transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)
+    transcript = draw_transcript(session, grid, parameters)
+    choice, counts = transcript.choice, transcript.counts
     known_after: dict[str, object] = {
         "chosen_method": choice.method,
         "chosen_row_norm": choice.norm_bound * parameters.step,
-        "noisy_counts": None if noisy_counts is None else noisy_counts.tolist(),
-        **asdict(noise),
+        "noisy_counts": None if counts is None else counts.tolist(),
+        **asdict(matrix_noise(parameters, choice.method, choice.norm_bound)),
     }
-    integers = recombine(transcript, parameters, choice)
-    return parameters.document(NAME, integers, grid.feature_scale, budget, known_after)
-
-
-def rounded_eigenvalues(gram: IntArray) -> IntArray:
-    """Eigenvalues of an integer Gram matrix in increasing order, rounded to integers."""
-    values = np.linalg.eigvalsh(gram.astype(np.float64))  # proof: step 4
-    return np.rint(values).astype(np.int64)
+    integers = recombine(transcript, parameters)
+    return parameters.document(NAME, integers, grid.feature_scale, session, known_after)
 
 
 def draw_transcript(
-    generator: np.random.Generator, gram: IntArray, eigenvalues: IntArray | None, noise: MatrixNoise
+    session: Session, grid: FeatureGrid, parameters: SeparateParameters
 ) -> SeparateTranscript:
-    """Add the noise: to the upper triangle, and to the eigenvalues if they are released."""
-    matrix = gram + symmetric_noise(generator, len(gram), noise.sigma, noise.diagonal_sigma)
-    if eigenvalues is None or noise.eigenvalue_sigma is None:
-        return SeparateTranscript(matrix, None)
-    # proof: step 6
-    drawn = rounded_normal(generator, noise.eigenvalue_sigma, len(eigenvalues))
-    return SeparateTranscript(matrix, eigenvalues + drawn)
+    """Count norms if that is asked for, and measure the matrix that the counts lead to.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs. The session charges counts and matrix before it reads.
+    """
+    choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
+    sigma = parameters.histogram_sigma
+    if sigma is not None:
+        # proof: step 6
+        counting = session.reserve(parameters.mus[0], sigma, "counts of the norms of records")
+    name = "the matrix, with its eigenvalues where they are released apart"
+    matrix = session.reserve(parameters.release_mu, name=name)  # proof: step 6
+    if sigma is not None:
+        counts = NormCounts(grid, squared_edges(parameters.norm_bound))
+        noisy_counts = counting.measure(counts).integers  # proof: step 5
+        choice = choose(parameters, noisy_counts)  # proof: step 7
+    noise = matrix_noise(parameters, choice.method, choice.norm_bound)
+    gram, eigenvalues = Gram(grid, choice.norm_bound), None  # proof: step 1
+    exact = RoundedEigenvalues(gram, parameters.inputs.n_records)  # proof: step 4
+    if noise.eigenvalue_sigma is not None:
+        session.read(exact)  # the matrix as well, so that records are read once
+    noisy_gram = matrix.measure(gram, (noise.sigma, noise.diagonal_sigma)).integers
+    if noise.eigenvalue_sigma is not None:
+        # proof: step 6
+        eigenvalues = matrix.measure(exact, (noise.eigenvalue_sigma,)).integers
+    return SeparateTranscript(choice, noisy_gram, eigenvalues, noisy_counts)
 
 
-def recombine(
-    transcript: SeparateTranscript, parameters: SeparateParameters, choice: SeparateChoice
-) -> IntArray:
+def recombine(transcript: SeparateTranscript, parameters: SeparateParameters) -> IntArray:
     """Join the eigenvectors of the noisy Gram matrix and the released eigenvalues.
 
     Without released eigenvalues they are those of the noisy Gram matrix. They are brought into
@@ -462,7 +441,7 @@ def recombine(
 
         noisy = transcript.eigenvalues.astype(np.float64)
         values = optimize.isotonic_regression(noisy).x
-    largest = parameters.inputs.n_records * choice.norm_bound**2
+    largest = parameters.inputs.n_records * transcript.choice.norm_bound**2
     root = vectors * np.sqrt(np.clip(values, 0.0, float(largest)))
     # One matrix times its own transpose: exactly symmetric.
     return np.asarray(np.rint(root @ root.T), dtype=np.int64)
