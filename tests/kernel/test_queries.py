@@ -282,12 +282,15 @@ def test_queries_that_bound_other_units_are_refused():
 
 # Sums over long tables, which a few rows say nothing about.
 SCALES = np.array([0.5, 1.0, 4.0])
+# Eigenvalues are no sums. The matrix that they are of is tried, and a proof bounds their rounding.
+SUMS = [kind for kind in KINDS if kind.__name__ != "RoundedEigenvalues"]
 
 
 def finer(query, half_width):
     """The same query on a finer grid, with bounds that hardly shorten anything."""
-    if hasattr(query, "products"):
-        return replace(query, products=finer(query.products, half_width))
+    for name in ("products", "source"):
+        if getattr(query, name, None) is not None:
+            return replace(query, **{name: finer(getattr(query, name), half_width)})
     square = half_width**2
     grid = FeatureGrid(SCALES, 64.0, half_width)
     values = {"grid": grid, "bound": half_width, "norm_bound": square, "size_cap": square}
@@ -334,7 +337,7 @@ def is_exact(query, neighbours, uneven):
 
 
 @pytest.mark.parametrize("neighbours", [RELATIONS[3], RELATIONS[5]], ids=str)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", SUMS, ids=lambda kind: kind.__name__)
 def test_sums_over_long_tables_are_exact(kind, neighbours):
     uneven = uneven_units(neighbours.most_rows)
     found = [finest(query, neighbours, uneven) for query in tried(kind, neighbours)]
