@@ -40,7 +40,7 @@ def entry_sensitivity(half_width: int, neighbours: Neighbours) -> int:
 
 
 class _OfMatrix:
-    """What is computed from a matrix; others than `Gram` bound their entries in other ways."""
+    """Numbers computed from a matrix; others than `Gram` bound their entries in other ways."""
 
     source: Gram
 
