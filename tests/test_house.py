@@ -115,7 +115,7 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_706,
+    "lines of source": 65_737,
     "modules": 233,
     "lines of the core": 45_701,
     "modules of the core": 167,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 85_154,
-    "lines of tests": 50_468,
+    "lines of tests": 50_525,
 }
 
 

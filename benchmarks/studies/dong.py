@@ -194,11 +194,11 @@ def ratio_of_errors(spectrum: np.ndarray, noise: float, runs: int) -> float:
         sigmas = matrix_noise(public, method, public.norm_bound)
         choice = SeparateChoice(method, public.norm_bound)
         for _ in range(runs):
-            noise = symmetric_noise(generator, len(values), sigmas.sigma, sigmas.diagonal_sigma)
+            drawn = symmetric_noise(generator, len(values), sigmas.sigma, sigmas.diagonal_sigma)
             noisy = None
             if sigmas.eigenvalue_sigma is not None:
                 noisy = values + rounded_normal(generator, sigmas.eigenvalue_sigma, len(values))
-            transcript = SeparateTranscript(choice, np.diag(values) + noise, noisy)
+            transcript = SeparateTranscript(choice, np.diag(values) + drawn, noisy)
             integers = recombine(transcript, public)
             found.append(distance(integers, np.diag(values)))
     return statistics.mean(errors["separate"]) / statistics.mean(errors["gauss"])

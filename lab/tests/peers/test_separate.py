@@ -18,6 +18,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.fit.gaussian.mechanism import squared_sensitivity
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.queries import Gram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers import eigen_sampling
@@ -36,7 +37,8 @@ from hushcov_lab.peers.separate import (
 
 
 def rounded_eigenvalues(gram):
-    return RoundedEigenvalues(None, 1).derived(gram)
+    grid = FeatureGrid(np.ones(len(gram)), 1.0, 1)
+    return RoundedEigenvalues(Gram(grid, 1), 1).derived(gram)
 
 
 METHODS = ("gauss", "separate", "adaptive")

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, IntArray
+from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SCORE
@@ -38,11 +39,28 @@ def entry_sensitivity(half_width: int, neighbours: Neighbours) -> int:
     return neighbours.moved(replaced=2 * most, removed=most)  # proof: pace, step 2
 
 
+class _OfMatrix:
+    """Numbers computed from a matrix; others than `Gram` bound their entries in other ways."""
+
+    source: Gram
+
+    def __post_init__(self) -> None:
+        _check(type(self.source) is Gram, "source must be a Gram")
+
+
+def _check(good: bool, words: str) -> None:
+    """Refuse fields for which neighbours could be further apart than the query says."""
+    if not good:
+        raise PrivacyConditionError(
+            f"{words}: this is a mistake in the mechanism, and nothing was released."
+        )
+
+
 # Scores.
 
 
 @dataclass(frozen=True, eq=False)
-class RowScores(ScoreQuery):
+class RowScores(_OfMatrix, ScoreQuery):
     """Sizes of the entries of one row, without the one on the diagonal."""
 
     source: Gram
@@ -56,11 +74,17 @@ class RowScores(ScoreQuery):
 
 
 @dataclass(frozen=True, eq=False)
-class Surprises(ScoreQuery):
+class Surprises(_OfMatrix, ScoreQuery):
     """How far the entries above the diagonal are from what is expected of them, row by row."""
 
     source: Gram
     expected: IntArray  # computed from released numbers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given, most = self.expected, LARGEST_SCORE
+        inside = given.dtype == np.int64 and bool(((given >= -most) & (given <= most)).all())
+        _check(inside, "expected must be integers of at most 2**53 in size")
 
     def derived(self, sums: IntArray) -> IntArray:
         exact = sums[np.triu_indices(len(sums), 1)]
@@ -74,7 +98,7 @@ class Surprises(ScoreQuery):
 
 
 @dataclass(frozen=True, eq=False)
-class PairEntry(Query):
+class PairEntry(_OfMatrix, Query):
     """One entry off the diagonal."""
 
     source: Gram
@@ -90,11 +114,18 @@ class PairEntry(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class EntriesAndSquares(Query):
+class EntriesAndSquares(_OfMatrix, Query):
     """Entries above the diagonal, given by their rows and columns, then the whole diagonal."""
 
     source: Gram
     entries: tuple[IntArray, IntArray]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows, columns = self.entries
+        once = len(set(zip(rows.tolist(), columns.tolist(), strict=True))) == len(rows)
+        above = once and bool((rows >= 0).all()) and bool((rows < columns).all())
+        _check(above, "entries must be above the diagonal, each of them once")
 
     def derived(self, sums: IntArray) -> IntArray:
         return np.concatenate([sums[self.entries], np.diag(sums)])
@@ -159,7 +190,7 @@ def complete_groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedEigenvalues(Query):
+class RoundedEigenvalues(_OfMatrix, Query):
     """The eigenvalues in increasing order, computed in doubles and rounded to integers."""
 
     source: Gram
