@@ -1,12 +1,7 @@
 """What is printed for common mistakes is what mistakes.txt has."""
 
-import sys
-
 import pytest
 
-from docs.pages import DOCS
-
-sys.path.insert(0, str(DOCS.parent / "benchmarks" / "guards"))
 import mistakes
 
 PRINTED = mistakes.PRINTED.read_text()

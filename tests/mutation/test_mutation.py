@@ -1,19 +1,14 @@
 """The script that plants faults: it finds lines by a rule, and a fault by a test that sees it."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import hushcov
+import mutation
 from hushcov.kernel.accounting.composition import smallest_sigma
 from hushcov.kernel.noise.entropy import entropy_source
 from hushcov.kernel.noise.laplace import discrete_laplace
 from hushcov.kernel.sums.rows import norm_bins
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
-import mutation
 
 EXAMPLE = '''
 import math

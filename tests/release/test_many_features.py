@@ -1,13 +1,12 @@
 """Everything after a release of a band along many columns: files, tables, questions."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from after_release import banded_release
 from documents import described, forge, seal
 from hushcov.answers.names import matching
 from hushcov.answers.tables import around, pairs_table, variances_table, window
@@ -17,9 +16,6 @@ from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release, files, schema
 from hushcov.release.estimate import estimate
 from hushcov.release.view import BEYOND, covariance_intervals, rule_of, view
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
-from after_release import banded_release
 
 D, W = 2_000, 12
 N_PAIRS = D * W - W * (W + 1) // 2

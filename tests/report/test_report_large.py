@@ -2,20 +2,16 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from after_release import DECAY, banded_release
 from hushcov.report import report_page, sections
 from hushcov.report.heat import condense_band
 from hushcov.report.pages import subject_of
 from hushcov.report.sections import Along
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
-from after_release import DECAY, banded_release
 
 D, W = 2_000, 12
 
