@@ -40,7 +40,7 @@ class AlgorithmTranscript:
     T: FloatArray  #: its threshold, in [t_ell, 2 t_ell] (public)
     J: IntArray  #: the candidates that were selected, in increasing order
     Z: FloatArray  #: noise of each candidate in J; nan where U = 0, which draws none
-    gate: IntArray  #: psi(S_e / T + Z) of each candidate in J: -1, 0 or 1; 0 where U = 0
+    gate: IntArray  #: -1, 0 or 1 for each candidate in J, by S_e / T + Z; 0 where U = 0
     estimate: FloatArray  #: the returned matrix
 
 
