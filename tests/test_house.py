@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_758,
+    "lines of source": 65_759,
     "modules": 233,
-    "lines of the core": 45_722,
+    "lines of the core": 45_723,
     "modules of the core": 167,
     "private helpers used once": 491,
     "class names used twice": 0,

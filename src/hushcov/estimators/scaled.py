@@ -275,8 +275,9 @@ class ScaledCovariance(PrivateCovariance):
 
         Their number is charged and released first if it is not public; otherwise nothing is read.
         """
-        name = getattr(self, "mechanism", None) or type(self).__name__
-        if privacy_unit.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
+        name = getattr(self, "mechanism", None)
+        one_row = isinstance(name, str) and name in _ONE_ROW_ONLY
+        if privacy_unit.neighbours != ONE_REPLACED and one_row:
             raise ParameterError(
                 f"unit, sample_weight and neighbours='add-remove' must be left out with {name}, "
                 "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "

@@ -162,7 +162,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def _pure(self) -> bool:
         """Whether what runs has no delta."""
-        if self.mechanism == "auto":
+        if isinstance(self.mechanism, str) and self.mechanism == "auto":
             return False
         self._check_mechanism()
         return mechanisms()[self.mechanism].pure
