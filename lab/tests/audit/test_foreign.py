@@ -16,7 +16,7 @@ from scipy import stats
 
 import hushcov_lab.audit.command
 from hushcov.cli.main import cli
-from hushcov.fit.adaptive import mechanism as adaptive
+from hushcov.kernel import session
 from hushcov.kernel.accounting import gaussian_delta, gaussian_epsilon
 from hushcov.kernel.noise import rounded_normal
 from hushcov_lab.audit.attack import Promise
@@ -179,8 +179,12 @@ def test_too_little_noise(monkeypatch, mechanism, pair, runs, part):
 
 @pytest.mark.slow
 def test_too_little_noise_of_the_looks(monkeypatch):
-    attack, sigmas = attack_on("adaptive-looks", "sign flips"), adaptive.noise_sigmas
-    monkeypatch.setattr(adaptive, "noise_sigmas", lambda *args: [s // 4 for s in sigmas(*args)])
+    attack, right = attack_on("adaptive-looks", "sign flips"), session.symmetric_noise
+
+    def less(generator, size, *sigmas):
+        return right(generator, size, *(sigma // 4 for sigma in sigmas))
+
+    monkeypatch.setattr(session, "symmetric_noise", less)
     assert rejecting(examine_attack(attack, 1_500, FALSE_ALARM)) == set(TESTERS)
 
 
