@@ -115,11 +115,11 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 65_759,
+    "lines of source": 65_783,
     "modules": 233,
-    "lines of the core": 45_723,
+    "lines of the core": 45_747,
     "modules of the core": 167,
-    "private helpers used once": 491,
+    "private helpers used once": 493,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray, like, namespace
-from hushcov._compiled import run_parts, threads
+from hushcov._compiled import compiled, run_parts, threads
 from hushcov.kernel.grids import INSIDE
 
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
@@ -54,18 +54,38 @@ class Centring:
         Finite rows stay finite: a difference that overflows is clipped.
         """
         integers = self.unit is not None
-        y = rows * like(self.unit, rows) if integers else rows
-        y = limit(y - like(self.centre, rows), like(self.reach, rows))
+        if isinstance(rows, np.ndarray):
+            y, unit = np.empty(rows.shape), np.ones(1) if self.unit is None else self.unit
+            _centre(rows, unit, self.centre, self.reach, integers, y)
+        else:
+            y = rows * like(self.unit, rows) if integers else rows
+            reach = like(self.reach, rows)
+            y = (y - like(self.centre, rows)).clamp_(-reach, reach)
         if integers:
             y[rows[:, 0] == MISSING] = 0.0
         return y
 
 
-def limit(y: Any, most: Any) -> Any:
-    """Clip numbers to [-most, most], in place; NaN stays."""
-    if isinstance(y, np.ndarray):
-        return np.minimum(np.maximum(y, -most, out=y), most, out=y)
-    return y.clamp_(-most, most)
+@compiled
+def _centre(
+    rows: Any, unit: FloatArray, centre: FloatArray, reach: FloatArray, integers: bool, y: Any
+) -> None:
+    """Fill in rows less their centre, within reach of it; NaN stays. A row is read once."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = np.float64(rows[i, j])
+            x = (x * unit[j] if integers else x) - centre[j]
+            y[i, j] = -reach[j] if x < -reach[j] else reach[j] if x > reach[j] else x
+
+
+@compiled
+def _round_to_grid(rows: Any, multipliers: FloatArray, half_width: float, y: Any) -> None:
+    """Fill in coordinates times multipliers, clipped to the half width and rounded; NaN stays."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = np.float64(rows[i, j]) * multipliers[j]
+            x = -half_width if x < -half_width else half_width if x > half_width else x
+            y[i, j] = np.rint(x)
 
 
 class SumsSoFar:
@@ -216,6 +236,10 @@ def finite_rows(rows: FloatArray) -> Any:
 
 def grid_integers(rows: Any, grid: Multipliers) -> Any:
     """Return coordinates times multipliers, clipped to the half width and rounded, as doubles."""
+    if isinstance(rows, np.ndarray):
+        y = np.empty(rows.shape)
+        _round_to_grid(rows, grid[0], grid[1], y)
+        return y
     y, xp = rows * like(grid[0], rows), namespace(rows)
     return xp.round(xp.clip(y, -grid[1], grid[1], out=y), out=y)
 
