@@ -124,7 +124,7 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 36,
     "pages of documentation": 47,
-    "words of documentation": 85_412,
+    "words of documentation": 85_519,
     "lines of tests": 50_687,
 }
 
