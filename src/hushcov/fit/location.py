@@ -59,16 +59,16 @@ class LocationRules:
     least_refined: float = 0.03
     # n / sigma below which nothing can be read: the look is not made, and nothing is spent.
     least_ratio: float = 12.0
-    # Columns not found yet: a value that this share of the records has is to stand out by so many
-    # deviations in looks 2, 3, .., for at most these shares of the budget, in proportion to the
-    # part of the columns that they are, from a fifth on all.
+    # Columns that were not found yet, from the second look on: a value that this share of the
+    # records has must stand out by so many deviations. A look takes at most these shares of the
+    # budget, and less than that where fewer than a fifth of the columns are left.
     rarest: tuple[float, ...] = (0.01, 0.005, 0.005, 0.005, 0.005)
     rare_shares: tuple[float, ...] = (0.08, 0.10, 0.04, 0.02, 0.02)
     rare_deviations: float = 5.0
     rare_part: float = 5.0
-    # Measured on normal columns a few scales from zero, whatever their number: which share of them
-    # is found, how likely all are, and how much larger errors are, by n / sigma of a first look
-    # that takes all it may.
+    # Measured on normal columns a few scales from zero, for any number of columns: the share that
+    # is found, the chance that all are, and how much larger errors are, by n / sigma of a first
+    # look that takes its largest share.
     ratios: tuple[float, ...] = (15.0, 18.0, 21.0, 24.0, 32.0, 36.0, 46.0)
     found: tuple[float, ...] = (0.0, 0.1, 0.27, 0.36, 0.36, 0.65, 1.0)
     all_found: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 1.0)

@@ -178,8 +178,8 @@ class FileRecords(Records):
     Privacy
     -------
     Names of files and columns, types and numbers of rows are public. Unless nulls are dropped, an
-    error tells which columns have some. A blank line of a CSV file is a record of nulls, and line
-    ends in quotation marks end none, so that the number of records does not depend on their values.
+    error tells which columns have some. A blank line of a CSV file is a record of nulls, and a line
+    break inside quotation marks ends no record: values do not change the number of records.
     A scratch file has no name: only this process can open it, and it goes when the process ends.
     But it is not encrypted, and what was on a disk may be found there: choose a folder that may
     hold the records.

@@ -135,8 +135,8 @@ class RowSums:
     Sums are exact integers of this shape, the same whatever rows are taken together.
     `kernel(rows, *arguments, total)` adds finite rows, centred about `about`, to a total; the
     arguments are public or released. Without `centring` rows come as they are, and `takes_gaps`
-    leaves out those that are not finite. Where units have up to `most_rows` rows, the kernel gets
-    where units start after the rows, and where the last one ends.
+    leaves out those that are not finite. Where units have up to `most_rows` rows, the kernel
+    also gets the places where units start, and where the last one ends.
     """
 
     kernel: Any
