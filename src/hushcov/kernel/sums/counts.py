@@ -25,13 +25,10 @@ from hushcov.kernel.sums.rows import (
     square_norms,
 )
 
-# Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
+# Bins of `signed_octaves`: from 2^-64 (5e-20) up to 2^64 (2e19) on both sides, larger values in the
+# last ones, and one bin for what is hardly anything.
 SMALLEST_EXPONENT = -64
 LARGEST_EXPONENT = 64
-N_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 2
-
-# Bins of `signed_octaves`: the same octaves on both sides, larger values in the last ones, and one
-# bin for what is hardly anything.
 N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
 N_SIGNED_BINS = 2 * N_OCTAVES + 1
 # Differences of cells up to this are exact in doubles, and so is the sum of two.
@@ -46,21 +43,6 @@ _EXPONENT_OF_ONE = 1023
 OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
 _ONE_EACH = "give one for each of the columns, public or released."
-
-
-def log2_histogram(records: Records) -> IntArray:
-    """Count for each feature (row) the records whose value lies in each octave (column).
-
-    Column k of the `N_BINS` columns counts |x| in [2^(k-65), 2^(k-64)). Column 0 counts all smaller
-    values, zeros included, and the last column all larger ones.
-    """
-    counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
-    return records.map_sum(counts)
-
-
-def count_octaves(rows: Any, total: Any) -> None:
-    """Count values of each feature by octave."""
-    _count(namespace(rows).clip(_octaves(rows), 0, N_BINS - 1), total)
 
 
 def signed_octaves(
