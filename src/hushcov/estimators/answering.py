@@ -483,7 +483,7 @@ class Answers:
         have been cut off values far away; where even that is not enough, `interval_holds_` says so.
         Entries of features that were not found have infinite intervals.
 
-        **With `assume_centered=True` and a `feature_scale` they are those of normal columns. Skewed
+        **Where means and scales are both public, they are those of normal columns. Skewed
         columns, heavy tails and rare events are covered less often, and the less the more records
         there are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of
         freedom, none for lognormal ones. `docs/questions.md` has the tables.
@@ -507,9 +507,9 @@ class Answers:
         False where most of a feature's variance may have been cut off with values far away, and for
         all features where a few records are so long that nobody knows how much was cut off them; by
         what was released of the records. Lesser losses make intervals wider instead. An entry has
-        an interval to be believed where both of its features do. With `assume_centered=True` and a
-        `feature_scale` nothing of that was released, and all are True. `docs/questions.md` says how
-        it is found.
+        an interval to be believed where both of its features do. Where means and scales are both
+        public, nothing of that was released, and all are True. `docs/questions.md` says how it is
+        found.
         """
         self._released()
         return coverage(self.release_).holds
