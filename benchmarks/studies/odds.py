@@ -1,6 +1,7 @@
 """Odds ratios of `logistic()` beside maximum likelihood on the records.
 
-    python benchmarks/studies/odds.py --arrays FOLDER --runs 5
+    python benchmarks/studies/odds.py --arrays FOLDER
+    python benchmarks/studies/odds.py --tables fair --rows 20000 --runs 2
 
 FOLDER holds .npz files with X and y; tables that are not there are left out. A table is the
 population: maximum likelihood on all of its rows is the truth. "without noise" is the discriminant
@@ -108,6 +109,8 @@ def tables(folder: Path | None) -> dict[str, Callable[[], Table]]:
             found[f"{words}, flags of 0.3 and 0.03"] = lambda share=share, effect=effect: simulated(
                 share, (0.3, 0.03), effect
             )
+    rare = "simulated: share 0.01, effect 2, flags of 0.1 and 0.01"
+    found[rare] = lambda: simulated(0.01, (0.1, 0.01), 2.0)
     return found
 
 
@@ -199,14 +202,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arrays", type=Path)
     parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--tables", default="", help="those whose name begins so")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # public tables: nothing to protect, nothing to refuse
     errors = "largest | all | explained"
     print(f"| table | share | R^2 | {errors} | {errors} | own | ML |")
     print("|---" * 11 + "|")
     lost = 0.0
-    for name, make in track(tables(asked.arrays).items(), "tables", transient=True):
+    chosen = [each for each in tables(asked.arrays).items() if each[0].startswith(asked.tables)]
+    for name, make in track(chosen, "tables", transient=True):
         text, loss = line(name, make(), asked.rows, asked.runs)
         lost = max(lost, loss)
         print(text, flush=True)
