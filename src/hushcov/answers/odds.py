@@ -38,7 +38,7 @@ _LEAST_LEFT = 0.01  # of the variance of the target: features that leave less de
 # benchmarks/studies/odds.py, and the share of a rare target.
 _LARGE, _RARE = 0.35, 0.05
 _OFF = 0.2  # of a log odds ratio, by which that of two shares must differ from it to be said
-_MOST_CORRELATED = 300  # functions whose correlation of errors is computed; for more it is 1
+_MOST_CORRELATED = 200  # functions whose correlation of errors is computed; for more it is 1
 _PINV = 1e-10  # smallest eigenvalue that is inverted, over the largest
 _TINY = 1e-9  # beside 1: keeps a division defined
 _ENDLESS = 2**62  # records, which leave no error of sampling
