@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 86_930,
-    "lines of tests": 50_929,
+    "lines of tests": 50_943,
 }
 
 
