@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray
-from hushcov._words import figure
+from hushcov._words import figure, some_of
 from hushcov.answers.columns import in_words
 from hushcov.answers.files import Table
 from hushcov.answers.linear import AUTO_RIDGE, LIMIT, Linear
@@ -37,6 +37,7 @@ _LEAST_LEFT = 0.01  # of the variance of the target: features that leave less de
 # R^2 of the linear regression above which log odds are off by a quarter and more on tables of
 # benchmarks/studies/odds.py, and the share of a rare target.
 _LARGE, _RARE = 0.35, 0.05
+_MOST_NAMED = 8  # flags in a warning
 _OFF = 0.2  # of a log odds ratio, by which that of two shares must differ from it to be said
 _MOST_CORRELATED = 200  # functions whose correlation of errors is computed; for more it is 1
 _PINV = 1e-10  # smallest eigenvalue that is inverted, over the largest
@@ -310,7 +311,7 @@ def _when_off(
             "These features determine the target as far as noise lets one see: no odds ratio is "
             "known. Leave out features that follow from it."
         ]
-    said, off = list[str](), list[int]()
+    said, off = list[str](), list[str]()
     if linear.r_squared > _LARGE:
         said.append(
             f"R^2 is {figure(linear.r_squared)}: with effects this large, a logistic regression on "
@@ -326,12 +327,12 @@ def _when_off(
             shares = np.clip([share + (1 - mean) * b, share - mean * b], _TINY, 1 - 1e-9)
             other = float(special.logit(shares[0]) - special.logit(shares[1]))
             if abs(other - values[i]) > max(_OFF * abs(values[i]), half[i]):
-                off.append(place)
+                off.append(f"{in_words(release, part.features[[1 + i]])} ({figure(np.exp(other))})")
     if off:
         said.append(
-            f"For {in_words(release, np.array(off))}, shares of the target give another odds ratio "
-            "than the discriminant function, which takes columns for normal: ask for the "
-            "association of both."
+            f"The shares of the target with and without {some_of(off, _MOST_NAMED)} have another "
+            "odds ratio (in brackets) than the discriminant function, which takes columns for "
+            "normal: a logistic regression on the records usually finds one between both."
         )
     elif share < _RARE or share > 1 - _RARE:
         said.append("The target is rare: odds ratios of skewed features are then exaggerated.")
