@@ -37,7 +37,7 @@ _LEAST_LEFT = 0.01  # of the variance of the target: features that leave less de
 # R^2 of the linear regression above which log odds are off by a quarter and more on tables of
 # benchmarks/studies/odds.py, and the share of a rare target.
 _LARGE, _RARE = 0.35, 0.05
-_MOST_NAMED = 8  # flags in a warning
+_MOST_FLAGS = 8  # flags in a warning
 _OFF = 0.2  # of a log odds ratio, by which that of two shares must differ from it to be said
 _MOST_CORRELATED = 200  # functions whose correlation of errors is computed; for more it is 1
 _PINV = 1e-10  # smallest eigenvalue that is inverted, over the largest
@@ -330,7 +330,7 @@ def _when_off(
                 off.append(f"{in_words(release, part.features[[1 + i]])} ({figure(np.exp(other))})")
     if off:
         said.append(
-            f"The shares of the target with and without {some_of(off, _MOST_NAMED)} have another "
+            f"The shares of the target with and without {some_of(off, _MOST_FLAGS)} have another "
             "odds ratio (in brackets) than the discriminant function, which takes columns for "
             "normal: a logistic regression on the records usually finds one between both."
         )
