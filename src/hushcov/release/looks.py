@@ -112,7 +112,7 @@ class Look:
             values = values - np.multiply.outer(means, M[k, :k])
             shape = shape - np.multiply.outer(means, root[k])
         values = (values + values.T) / 2
-        noise = self.noise_undone**2 * shape @ shape.T
+        noise = self.noise_undone * shape @ shape.T
         bias = LOST_DIRECTIONS * (1 - self.kept) / len(M)
         spread = self.spread / (1 - self.pull) ** 2
         return Moments(self.features, values, noise, means, spread, bias)
