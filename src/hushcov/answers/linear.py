@@ -31,6 +31,7 @@ _WORTH_A_RIDGE = 0.1
 _ROUNDS = 3  # in which the chosen coefficients replace the pilot in the expected error
 _LONG_TAIL = 1.5  # of its variance, from which on a column counts with what may be missing
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
+_DOUBTS = 2.0  # deviations of noise within which the first matrix refutes nothing
 _REFUTED = 0.05  # how often a true structure does not pass
 #: Weight of the coefficients of a structure beside those of a ridge, measured.
 WEIGHT_OF_STRUCTURE = 0.7
@@ -333,6 +334,7 @@ def chosen_ridge(
         place += int(np.argmax(shares))
         kept = _factor(part, inverses[place])
     G, used = inverses[place], float(ridges[place + (not regular)])
+    kept *= _factor_of_first(part, G @ M[1:, 0])
     b = kept * (G @ M[1:, 0])
     made = ChosenRidge(b, used, kept, max(explained_share(part, b, kept * G)[0], 0.0), long)
     least_squares = used == 0 and kept == 1
@@ -347,6 +349,23 @@ def _factor(part: Uncertain, G: FloatArray) -> float:
     by_noise = float(np.clip(1 - surely / explains, 0.0, 1.0)) if explains > 0 else 1.0
     kept = 1 - by_noise**2
     return 1.0 if kept > 1 - _WORTH_A_RIDGE else kept
+
+
+def _factor_of_first(part: Uncertain, b: FloatArray) -> float:
+    """Return what to multiply coefficients by, where the first matrix says that they are too large.
+
+    Further looks shorten far records more, which may have other relations than most.
+    """
+    if part.first is None:
+        return 1.0
+    M = part.first.values
+    explains, shared = float(b @ M[1:, 1:] @ b), float(b @ M[1:, 0])
+    doubt = float(np.sqrt(part.first.of_forms(np.concatenate([[0.0], b]))))
+    of_shared = float(np.sqrt(b**2 @ part.first.noise_sd[1:, 0] ** 2))
+    surely = explains - _DOUBTS * doubt
+    if surely <= 0 or shared + _DOUBTS * of_shared >= surely:
+        return 1.0
+    return float(np.clip(shared / explains, 0.0, 1.0))
 
 
 def _with_factors(
@@ -377,7 +396,8 @@ def _for_predictions(part: Uncertain) -> tuple[Uncertain, BoolArray]:
     pairs = part.known & ~np.eye(len(more), dtype=bool)
     usual = float(np.median(part.noise_sd[pairs])) if pairs.any() else 0.0
     noise = np.where(part.known, part.noise_sd, np.minimum(part.noise_sd, usual))
-    values = part.values + np.diag(np.where(long, more, 0.0))
+    values = part.values if part.steady is None else part.steady
+    values = values + np.diag(np.where(long, more, 0.0))
     return replace(part, values=values, noise_sd=noise), long[1:]
 
 

@@ -6,6 +6,7 @@ projected, so that noise has its known law; the losses to bounds on records are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,6 +52,10 @@ class Uncertain:
     shape : ndarray, optional
         S of the noise of a further look, where u' E v has the variance (u'Su)(v'Sv) + (u'Sv)^2. The
         noise of different entries is independent where there is none.
+    steady : ndarray, optional
+        Values for coefficients that predict, without directions that noise hides.
+    first : Uncertain, optional
+        The same part of the first matrix, which shortens records less.
     """
 
     features: IntArray
@@ -61,6 +66,8 @@ class Uncertain:
     excess: float
     tail: FloatArray
     shape: FloatArray | None = None
+    steady: FloatArray | None = None
+    first: Uncertain | None = None
 
     @cached_property
     def deviations(self) -> FloatArray:
@@ -81,20 +88,24 @@ class Uncertain:
     def standardized(self) -> Uncertain:
         """Return the matrix in units of the deviations."""
         unit = np.multiply.outer(self.deviations, self.deviations)
-        shape = None if self.shape is None else self.shape / unit
-        return replace(self, values=self.values / unit, noise_sd=self.noise_sd / unit, shape=shape)
+        return self._mapped(lambda matrix: matrix / unit)
 
     def part(self, places: IntArray) -> Uncertain:
         """Return the part of some features, given by position."""
         block = np.ix_(places, places)
+        found = self._mapped(lambda matrix: matrix[block])
+        features, tail = self.features[places], self.tail[places]
+        return replace(found, features=features, known=self.known[block], tail=tail)
+
+    def _mapped(self, change: Callable[[FloatArray], FloatArray]) -> Uncertain:
+        """Return it with every matrix changed."""
         return replace(
             self,
-            features=self.features[places],
-            values=self.values[block],
-            noise_sd=self.noise_sd[block],
-            known=self.known[block],
-            tail=self.tail[places],
-            shape=None if self.shape is None else self.shape[block],
+            values=change(self.values),
+            noise_sd=change(self.noise_sd),
+            shape=None if self.shape is None else change(self.shape),
+            steady=None if self.steady is None else change(self.steady),
+            first=None if self.first is None else self.first._mapped(change),
         )
 
     @property
@@ -234,7 +245,9 @@ def relations(release: Release, features: IntArray) -> Uncertain:
     block = np.ix_(places, places)
     scale = scales_of(release)[features]
     unit = np.multiply.outer(scale, scale)
-    values, shape = found.values[block] * unit, found.noise[block] * unit
+    values, steady, shape = (
+        each[block] * unit for each in (found.values, found.steady, found.noise)
+    )
     own = shape.diagonal()
     return Uncertain(
         features=features,
@@ -245,6 +258,8 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         excess=found.spread + n * found.bias**2 - 1,
         tail=np.zeros(len(features)),
         shape=shape,
+        steady=steady,
+        first=uncertain(release, features),
     )
 
 

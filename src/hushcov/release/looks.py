@@ -33,10 +33,14 @@ class Moments:
         Variance of the sampling error over that of normal records, once shortening is undone.
     bias : float
         What shortening may leave, in standard deviations of the residual.
+    steady : ndarray
+        The covariance with directions that noise hides drawn to what noise allows: coefficients
+        that are computed from it predict.
     """
 
     features: IntArray
     values: FloatArray
+    steady: FloatArray
     noise: FloatArray
     means: FloatArray
     spread: float
@@ -103,23 +107,34 @@ class Look:
     @cached_property
     def moments(self) -> Moments:
         """The covariance of the features, in units of their scales."""
-        root = np.linalg.inv(self.basis).T
-        M, k = root @ self.undone @ root.T, len(self.features)
-        means = np.zeros(k)
-        values, shape = M[:k, :k], root[:k]
-        if len(M) > k:  # the column of ones
-            means = M[:k, k] / max(M[k, k], 0.5)
-            values = values - np.multiply.outer(means, M[k, :k])
+        root, k = np.linalg.inv(self.basis).T, len(self.features)
+        means, values = about_means(root @ self.undone @ root.T, k)
+        shape = root[:k]
+        if len(root) > k:  # the column of ones
             shape = shape - np.multiply.outer(means, root[k])
-        values = (values + values.T) / 2
+        own, vectors = np.linalg.eigh(self.undone)
+        own = np.hypot(np.maximum(own, 0.0), STEADY * np.sqrt(len(own)) * self.noise_undone)
+        steady = about_means(root @ (vectors * own) @ vectors.T @ root.T, k)[1]
         noise = self.noise_undone * shape @ shape.T
-        bias = LOST_DIRECTIONS * (1 - self.kept) / len(M)
+        bias = LOST_DIRECTIONS * (1 - self.kept) / len(root)
         spread = self.spread / (1 - self.pull) ** 2
-        return Moments(self.features, values, noise, means, spread, bias)
+        return Moments(self.features, values, steady, noise, means, spread, bias)
+
+
+def about_means(moments: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+    """Return means and covariance from second moments, the last of which may be of ones."""
+    k, values = n_features, (moments + moments.T) / 2
+    if len(values) == k:
+        return np.zeros(k), values
+    means = values[:k, k] / max(values[k, k], _LEAST_OF_ONES)
+    return means, values[:k, :k] - np.multiply.outer(means, values[k, :k])
 
 
 #: In how many directions at once what shortening takes off may be.
 LOST_DIRECTIONS = 5.0
+#: Norm of the noise of a look, about, over the noise of an entry and the root of its size.
+STEADY = 2.0
+_LEAST_OF_ONES = 0.5  # their mean square is 1
 
 
 def without_pull(values: FloatArray, pull: float) -> FloatArray:
