@@ -248,18 +248,19 @@ def relations(release: Release, features: IntArray) -> Uncertain:
     values, steady, shape = (
         each[block] * unit for each in (found.values, found.steady, found.noise)
     )
-    own = shape.diagonal()
+    first, own = uncertain(release, features), np.maximum(steady.diagonal(), 1e-300)
+    drawn = shape.diagonal()
     return Uncertain(
         features=features,
         values=values,
-        noise_sd=np.sqrt(np.multiply.outer(own, own) + shape**2),
+        noise_sd=np.sqrt(np.multiply.outer(drawn, drawn) + shape**2),
         known=np.ones(values.shape, dtype=bool),
         n=n,
         excess=found.spread + n * found.bias**2 - 1,
-        tail=np.zeros(len(features)),
+        tail=first.tail + np.log(np.maximum(first.values.diagonal() / own, 1.0)),
         shape=shape,
         steady=steady,
-        first=uncertain(release, features),
+        first=first,
     )
 
 

@@ -56,6 +56,7 @@ _FINEST = 2.0**-40  # step of a basis
 _LARGEST_CONDITION = 1e12  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
+_LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
 def shares_of(inputs: ReleaseInputs, n_found: int, mu: float) -> tuple[float, ...]:
@@ -155,6 +156,9 @@ def _look(
             counts[0] = 0  # records that miss a value are in the first bin
         found = choose_norm(counts, noisy.sd, round(n), D, mu / noise)
         squares, parts = np.array(found.squares), np.array(found.shares)
+        # What noise adds to bins that are seen averages out; the others follow the tail.
+        parts[: found.sure] = counts[: found.sure] / n
+        squares, parts = squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
     else:
         squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
     bound = choose_bound(squares, parts, D, n, mu / noise)
@@ -225,3 +229,35 @@ def choose_bound(
     cost = np.where(hidden & ~hidden.all(), np.inf, cost)
     best = int(np.argmin(cost))
     return Bound(*(float(each[best]) for each in (bounds, kept, pull, spread)))
+
+
+def averaged(
+    first: FloatArray, noise_sd: tuple[float, float], look: Look
+) -> tuple[FloatArray, tuple[float, float]]:
+    """Return the mean of a first matrix and a look by their precision, and about its noise.
+
+    In the eigenbasis of the first the noise of both is about independent. Where they differ by more
+    than noise, because rows were shortened in other ways, the look counts less.
+    """
+    block = np.ix_(look.features, look.features)
+    vectors = np.linalg.eigh(first[block])[1]
+    one, other, own = (
+        vectors.T @ each @ vectors
+        for each in (first[block], look.moments.values, look.moments.noise)
+    )
+    D = len(own)
+    of_first = np.where(np.eye(D, dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
+    of_look = np.multiply.outer(own.diagonal(), own.diagonal()) + own**2
+    differ = float(np.mean((one - other) ** 2 / (of_first + of_look)))
+    of_look = of_look + max(differ - 1, 0.0) * (of_first + of_look)
+    share = of_first / (of_first + of_look)
+    mean = first.copy()
+    mean[block] = vectors @ (one + share * (other - one)) @ vectors.T
+    mean = (mean + mean.T) / 2
+    left = of_first * (1 - share)
+    # Deviations of entries in units of the scales, from those in the eigenbasis.
+    squares = vectors**2
+    spread = squares @ left @ squares.T
+    on = float(np.sqrt(np.mean(2 * spread.diagonal() - np.sum(squares**2 * left.diagonal(), 1))))
+    off = math.sqrt(float(spread.sum() - np.trace(spread)) / max(D * (D - 1), 1))
+    return mean, (min(off, noise_sd[0]), min(on, noise_sd[1]))

@@ -26,7 +26,7 @@ from hushcov.fit.adaptive.pairs import (
     with_errors,
 )
 from hushcov.fit.adaptive.rules import AdaptiveRules
-from hushcov.fit.looks import first_seen, look_further, shares_of
+from hushcov.fit.looks import averaged, first_seen, look_further, shares_of
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
     RADIUS,
@@ -408,6 +408,7 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
         seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, ones=ones)
         share = run.given.share
         run.look = look_further(session, run.inputs, run.scale, seen, others, share)
+        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, run.look)
     return whole
 
 
