@@ -133,7 +133,9 @@ def print_errors(options: argparse.Namespace) -> None:
         for name, X in public_tables(options.folder):
             _print_case(name, [(X, np.cov(X.T))] * options.seeds, logs)
     for purpose, each in logs.items():
-        print(f"{purpose}: geometric mean {np.exp(np.mean(each)):.3f}, worst {np.exp(max(each)):.3f}")
+        print(
+            f"{purpose}: geometric mean {np.exp(np.mean(each)):.3f}, worst {np.exp(max(each)):.3f}"
+        )
 
 
 def _print_case(

@@ -31,8 +31,8 @@ class LookRules:
     """The numbers by which further looks are made; `looks.py` of the studies justifies them."""
 
     # Shares of the time of the first matrix, and of looks after it.
-    shares_for_both: tuple[float, ...] = (0.6, 0.15, 0.25)
-    shares_for_relations: tuple[float, ...] = (0.2, 0.3, 0.5)
+    shares_for_both: tuple[float, ...] = (0.3, 0.25, 0.45)
+    shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
     # Noise of a look over its moments, in norm, from which on further ones are not worth it.
     most_noise: float = 0.5
     # Smallest eigenvalue of a look that counts, over the root of its size times its noise.
