@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
 from hushcov.exceptions import CapacityError
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
 from hushcov.inputs import BOTH, RELATIONS, ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram
 from hushcov.kernel.session import Session
 from hushcov.kernel.views import multiplied
+from hushcov.release import Release, parts_of
 from hushcov.release.looks import LOST_DIRECTIONS, Look
 
 
@@ -45,6 +47,8 @@ class LookRules:
     room: int = 8
     # Bounds that are tried for each bin of the histogram.
     bounds_per_bin: int = 8
+    # Released integers in a deviation of the noise of a mean of both.
+    steps_in_noise: float = 1024.0
     # The smallest bound that is tried, over the mean of squared norms.
     least_bound: float = 0.25
 
@@ -122,7 +126,7 @@ def look_further(
     """
     look = None
     for i, part in enumerate(parts):
-        mu = math.sqrt(part / sum(parts[i:])) * session.mu_left
+        mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
         look = _look(session, inputs, scale, seen.next_basis(), mu, share)
         seen = Seen(look.basis, look.undone, look.noise_undone)
     assert look is not None
@@ -229,6 +233,32 @@ def choose_bound(
     cost = np.where(hidden & ~hidden.all(), np.inf, cost)
     best = int(np.argmin(cost))
     return Bound(*(float(each[best]) for each in (bounds, kept, pull, spread)))
+
+
+def with_look(
+    release: Release, prepared: Prepared, inputs: ReleaseInputs, parts: Sequence[float]
+) -> Release:
+    """Spend what is left on looks after a first matrix, and return both in one release.
+
+    Privacy
+    -------
+    See `look_further`.
+    """
+    session, scale, noise_sd = prepared.session, prepared.feature_scale, release.noise_sd
+    assert noise_sd is not None
+    mean = release.integers * release.unit
+    seen = first_seen(mean, noise_sd[0], scale, ones=prepared.location is not None)
+    look = look_further(session, inputs, scale, seen, parts, prepared.share)
+    mean, noise_sd = averaged(mean, noise_sd, look)
+    unit = noise_sd[0] / RULES.steps_in_noise
+    return replace(
+        release,
+        integers=np.rint(mean / unit).astype(np.int64),
+        unit=unit,
+        noise_sd=noise_sd,
+        guarantee=session.guarantee,
+        making=replace(release.making, look=look, parts=parts_of(session)),
+    )
 
 
 def averaged(
