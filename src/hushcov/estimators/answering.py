@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
     from hushcov.answers.export import Exported
+    from hushcov.answers.odds import OddsRatios
     from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
     from hushcov.answers.synthetic import SyntheticRows
@@ -231,6 +232,31 @@ class Answers:
         from hushcov.answers.regression import regress
 
         found = regress(self._released(), target, on, level=level, limit=limit, ridge=ridge)
+        return found.of(self._frames)
+
+    def logistic(
+        self,
+        target: str | int,
+        on: Any = None,
+        *,
+        level: float = 0.95,
+        limit: float = 2.0,
+        ridge: float | str = "auto",
+    ) -> OddsRatios:
+        """Return odds ratios of a 0/1 column by others, with intervals; see `docs/questions.md`.
+
+        They are computed from the linear regression (the discriminant-function estimator), and are
+        those of a logistic regression where features are normal in both groups.
+
+        Parameters
+        ----------
+        target : str or int
+            A column of 0 and 1, or a category of one or two levels; odds are those of 1. Other
+            parameters are those of `regression`.
+        """
+        from hushcov.answers.odds import logistic
+
+        found = logistic(self._released(), target, on, level=level, limit=limit, ridge=ridge)
         return found.of(self._frames)
 
     def association(
