@@ -138,11 +138,11 @@ class EntryLaw:
     def added(self) -> FloatArray:
         """Return the covariance that the release adds to that of sampling."""
         S, i, j = self.part.shape, self.rows, self.columns
+        noise = np.diag(self.noise_sd**2) if S is None else S[np.ix_(i, i)] * S[np.ix_(j, j)]
         if S is not None:
-            across = S[np.ix_(i, j)] * S[np.ix_(j, i)]
-            return np.asarray(self.part.n * (S[np.ix_(i, i)] * S[np.ix_(j, j)] + across))
+            noise += S[np.ix_(i, j)] * S[np.ix_(j, i)]
         shared = np.multiply.outer(self.shared_sd, self.shared_sd)
-        return np.asarray(self.part.n * (shared + np.diag(self.noise_sd**2)))
+        return np.asarray(self.part.n * (shared + noise))
 
     def variances(self) -> tuple[FloatArray, FloatArray]:
         """Return the diagonals of `sampling` and `total`, for matrices of any size."""
@@ -163,8 +163,6 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
     """
     part, known, scale = relations(release, features), coverage(release), scales_of(release)
     columns, rows = np.triu_indices(len(features))
-    if part.shape is not None:
-        return EntryLaw(part, rows, columns, part.noise_sd[rows, columns], np.zeros(len(rows)))
     places, there = (features[rows], features[columns]), part.known[rows, columns]
     raw = np.asarray(values_at(release.integers, *places), dtype=np.float64) * release.unit
     with np.errstate(all="ignore"):
@@ -172,6 +170,7 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
         unit = scale[places[0]] * scale[places[1]] / kept
         shared = known.shared_errors(places, raw) * unit
         noise = noise_of(release, places) * unit
+    noise = noise if part.shape is None else part.noise_sd[rows, columns]
     public = release.of_candidates and release.parameters.get("adaptive_width") is not True
     doubt = np.zeros_like(noise) if public else part.noise_sd[rows, columns]
     noise, shared = np.where(there, noise, doubt), np.where(there, shared, 0.0)

@@ -92,10 +92,10 @@ def asked_matrix(
         kept = hard_threshold(in_scales(release), release.making.threshold)
     if is_sparse(release.integers):
         whole = sparse.coo_array(kept[places][:, places])
-        at, shape = (whole.row, whole.col), whole.shape
+        at, size = (whole.row, whole.col), whole.shape
         values, deviations = put_right(release, (places[at[0]], places[at[1]]), whole.data)
-        matrix = sparse.csr_array((values, at), shape=shape)
-        noise = sparse.csr_array((deviations, at), shape=shape)
+        matrix = sparse.csr_array((values, at), shape=size)
+        noise = sparse.csr_array((deviations, at), shape=size)
     else:
         found = relations(release, places) if related else uncertain(release, places)
         matrix, noise, shape = found.values, found.noise_sd, found.shape
