@@ -9,6 +9,7 @@ from answer_documents import UNIT, document
 from hushcov.answers.association import associate
 from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
+from hushcov.answers.odds import logistic
 from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.exceptions import ParameterError
@@ -74,6 +75,11 @@ def levels_of(release):
     return replace(release, column_names=names)
 
 
+def shares_of(release):
+    """The same, where columns may be shares: their means lie between 0 and 1."""
+    return replace(levels_of(release), location=np.full(release.n_features, 0.3))
+
+
 def questions(release, rng):
     d, location = release.n_features, release.location
     return (
@@ -84,6 +90,8 @@ def questions(release, rng):
         lambda: regress(release, 0),
         lambda: regress(release, 0, list(range(1, d))),
         lambda: regress(release, 0, "all", limit=float(rng.choice([1e-6, 1.0, 1e6]))),
+        lambda: logistic(levels_of(release), 1, "all"),
+        lambda: logistic(shares_of(release), 1),
         lambda: associate(levels_of(release), "x", 0),
         lambda: conditional(release, {0: location[0]}),
     )

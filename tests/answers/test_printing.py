@@ -29,6 +29,7 @@ def loaded():
 
 QUESTIONS = {
     "Regression": lambda est: est.regression("age", ["<weight>", "pulse"]),
+    "Odds ratios": lambda est: est.logistic("team=a", ["<weight>", "pulse"]),
     "Prediction": lambda est: est.conditional({"pulse": 1.0}, ["age", "<weight>"]),
     "Association": lambda est: est.association("team", "age"),
     "Principal components": lambda est: est.components(2),

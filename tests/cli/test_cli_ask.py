@@ -97,6 +97,25 @@ def test_answers_are_those_of_the_library(run: Run, folder, loaded, tmp_path):
     assert "mean of all" in run(*given).stdout
 
 
+def test_odds_ratios_are_those_of_the_library(run: Run, staff, tmp_path):
+    csv, loaded = tmp_path / "odds.csv", hushcov.load(staff)
+    asked = ("ask", "logistic", staff, "department=sales", "--on", "age,salary")
+    text = " ".join(run(*asked, "-o", csv).stdout.split())
+    assert "factor of the odds of department=sales" in text
+    found = loaded.logistic("department=sales", ["age", "salary"])
+    pandas.testing.assert_frame_equal(pandas.read_csv(csv), found.frame())
+    said = json.loads(run(*asked, "--json").stdout)
+    assert said["intercept_interval"] == [found.intercept_lower, found.intercept_upper]
+    assert [line["odds_ratio"] for line in said["table"]] == found.odds_ratio.tolist()
+    assert (said["share"], said["r_squared"]) == (found.share, found.linear.r_squared)
+    linear = " ".join(run("ask", "regression", *asked[2:]).stdout.split())
+    assert "probability of department=sales (a linear probability model)" in linear
+    assert "linear probability" not in run("ask", "regression", staff, "age").stdout
+    refused = run("ask", "logistic", staff, "age")
+    assert refused.exit_code != 0
+    assert "target must be a column of 0 and 1, got 'age'" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("question", "words"),
     [

@@ -156,6 +156,7 @@ def test_what_a_script_imports_is_there(script):
         "studies/proof_tables.py scales",
         "studies/means.py --tables wine --records 5000 --runs 2 --associations",
         "studies/ridge.py . --tables patients --runs 1",
+        "studies/odds.py --tables fair --rows 20000 --runs 1",
     ],
     ids=lambda command: command.partition(" ")[0],
 )

@@ -144,6 +144,7 @@ ASKS = {
     "partial_correlations": lambda est: fit(est).partial_correlations(),
     "regression": lambda est: fit(est).regression(0),
     "association": lambda est: fit(est).association(0, 1),
+    "logistic": lambda est: fit(est).logistic(0, [1]),
     "variances": lambda est: fit(est).variances(),
     "window": lambda est: fit(est).window(0, 2),
     "set_output": lambda est: est.set_output(transform="pandas"),

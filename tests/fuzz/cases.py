@@ -382,7 +382,8 @@ def read_folder(rng: random.Random, folder: Path) -> str:
     code = _command([command[0], "release", *command[1:]], folder)
     if code not in expected:
         raise Finding(f"{command[0]} answers {code} to {outcome}")
-    question = rng.choice((["components"], ["partial"], ["regression", "a"], ["predict", "a"]))
+    of_one = [["regression", "a"], ["logistic", "a"], ["predict", "a"]]
+    question = rng.choice((["components"], ["partial"], *of_one))
     given = ["--given", "b=1"] if question[0] == "predict" else []
     code = _command(["ask", question[0], "release", *question[1:], *given], folder)
     if outcome != "released" and code not in expected:

@@ -54,6 +54,8 @@ UNBOUNDED = (
     "none has an interval. Regress on fewer features."
 )
 _MOST_TRIED = 200  # partners, one after the other
+# Deviations by which a variance surely differs from that of a share, and the largest of a share.
+_SURELY, _MOST_OF_SHARE = 4.0, 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +100,9 @@ class Regression(Answer):
     predicted_r_squared : float
         Estimated R^2 of predictions with these coefficients: `r_squared` less what their error
         costs. It is never below 0 with `ridge="auto"`.
+    of_probability : bool
+        Whether the target holds 0 and 1 alone: this is a linear probability model then, and
+        coefficients are changes of the probability of 1.
     """
 
     target: str
@@ -125,6 +130,7 @@ class Regression(Answer):
     multiplier: float
     ridge_reason: str
     predicted_r_squared: float
+    of_probability: bool = False
 
     @property
     def noise(self) -> FloatArray:
@@ -162,8 +168,11 @@ class Regression(Answer):
             ends = figure(self.intercept_lower, 4), figure(self.intercept_upper, 4)
             words = f"{figure(self.intercept, 4)}, between {ends[0]} and {ends[1]}"
             facts.insert(1, ("intercept", words))
+        more = f"how much more {self.target} to expect"
+        if self.of_probability:
+            more = f"change of the probability of {self.target} (a linear probability model)"
         legend = (
-            f"coefficient: how much more {self.target} to expect for one more of the feature, the "
+            f"coefficient: {more} for one more of the feature, the "
             f"others being equal, in the units of the data; {between(self.level)}. standardized: "
             "the same in standard deviations."
         )
@@ -188,6 +197,13 @@ def regress(
     Without `on` these are the features whose pair with the target was found, the strongest first,
     as many as the noise lets apart; or all, through factors, where the release is made of factors.
     """
+    return regression_with_parts(release, target, on, level=level, limit=limit, ridge=ridge)[0]
+
+
+def regression_with_parts(
+    release: Release, target: Any, on: Any, *, level: float, limit: float, ridge: float | str
+) -> tuple[Regression, Uncertain, Linear]:
+    """Regress as `regress`; return the part of the release and the solution, too."""
     width = width_of(level)
     limit = check_real("limit", limit, above=0, cure="2 is usual.")
     if ridge != AUTO_RIDGE:
@@ -214,7 +230,8 @@ def regress(
             f"{figure(found.chosen.explained)}): pass ridge='auto'."
         )
     reason = _ridge_reason(release, part.features[1:], found.chosen, ridge)
-    return _regression(release, part, found, level, reason, (*notes, *more), said)
+    answer = _regression(release, part, found, level, reason, (*notes, *more), said)
+    return answer, part, found
 
 
 def _ridge_reason(
@@ -367,7 +384,26 @@ def _regression(
         multiplier=1.0 if chosen is None else chosen.kept,
         ridge_reason=reason,
         predicted_r_squared=0.0 if chosen is None else chosen.explained,
+        of_probability=holds_zero_and_one(release, part, 0),
     )
+
+
+def holds_zero_and_one(release: Release, part: Uncertain, at: int) -> bool:
+    """Return whether a feature of `part` holds 0 and 1 alone, by its variance and public bounds.
+
+    A column with the public bounds 0 and 1 may hold fractions: its variance is then less than that
+    of a share.
+    """
+    place, one = int(part.features[at]), part.part(np.array([at]))
+    if not release.is_indicator(place):
+        return False
+    variance, unit = float(one.values[0, 0]), float(one.deviations[0]) ** 2
+    doubt = _SURELY * unit * float(one.standardized().deviation(np.ones((1, 1))))
+    level = any(place in places for places in release.categories.values())
+    if level or place in release.making.indicators or release.location is None:
+        return variance <= _MOST_OF_SHARE + doubt
+    share = float(release.location[place])
+    return abs(variance - share * (1 - share)) <= doubt
 
 
 # ---- means ----

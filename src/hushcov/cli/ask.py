@@ -52,6 +52,7 @@ def command(ctx: click.Context) -> None:
     \b
     Examples:
       hushcov ask regression patients-release weight --on age,height
+      hushcov ask logistic patients-release diabetes --on age,bmi
       hushcov ask association patients-release region weight
       hushcov ask predict patients-release weight --given age=40,height=180
       hushcov ask components patients-release
@@ -61,40 +62,45 @@ def command(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+def _regressed(function: Function) -> Function:
+    """Add what a question about a target on other columns has."""
+    on = click.option(
+        "--on",
+        metavar="A,B,C",
+        help="Columns to regress on, or categories of a codebook; all takes every column that was "
+        "found.  [default: found partners]",
+    )
+    limit = click.option(
+        "--limit",
+        type=NUMBER,
+        default=2.0,
+        show_default=True,
+        help="Largest root of the sum of squared standardized coefficients, where a ridge is "
+        "needed.",
+    )
+    ridge = click.option(
+        "--ridge",
+        metavar="NUMBER",
+        default="auto",
+        show_default=True,
+        help="Added to the standardized variances for the coefficients: 0 is least squares, 'auto' "
+        "what is expected to predict best. The answer says which was used.",
+    )
+    return click.argument("target")(on(limit(ridge(_asked(function)))))
+
+
+def _options(on: str | None, limit: float, ridge: str, level: float) -> dict[str, Any]:
+    """Return options of `regress` as it takes them."""
+    names = on if on is None or on.strip() == "all" else split_names(on)
+    penalty = ridge if ridge == "auto" else NUMBER.convert(ridge, None, None)
+    return {"on": names, "limit": limit, "ridge": penalty, "level": level}
+
+
 @command.command(cls=Command)
 @reads_release
-@click.argument("target")
-@click.option(
-    "--on",
-    metavar="A,B,C",
-    help="Columns to regress on, or categories of a codebook; all takes every column that was "
-    "found.  [default: found partners]",
-)
-@click.option(
-    "--limit",
-    type=NUMBER,
-    default=2.0,
-    show_default=True,
-    help="Largest root of the sum of squared standardized coefficients, where a ridge is needed.",
-)
-@click.option(
-    "--ridge",
-    metavar="NUMBER",
-    default="auto",
-    show_default=True,
-    help="Added to the standardized variances for the coefficients: 0 is least squares, 'auto' "
-    "what is expected to predict best. The answer says which was used.",
-)
-@_asked
+@_regressed
 def regression(
-    _: Path,
-    read: Read,
-    target: str,
-    on: str | None,
-    level: float,
-    limit: float,
-    ridge: str,
-    **out: Any,
+    _: Path, read: Read, target: str, output: Path | None, as_json: bool, **asked: Any
 ) -> None:
     """Regress one column on others: coefficients, R^2 and residual deviation.
 
@@ -102,13 +108,9 @@ def regression(
     Example:
       hushcov ask regression patients-release weight --on age,height
     """
-    from hushcov.answers.linear import AUTO_RIDGE
     from hushcov.answers.regression import regress
 
-    release = _read(read, out)
-    names = on if on is None or on.strip() == "all" else split_names(on)
-    penalty = ridge if ridge == AUTO_RIDGE else NUMBER.convert(ridge, None, None)
-    found = regress(release, target, names, level=level, limit=limit, ridge=penalty)
+    found = regress(_read(read, output), target, **_options(**asked))
     summary = {
         "target": found.target,
         "intercept": found.intercept,
@@ -121,7 +123,35 @@ def regression(
         "r_squared_interval": [found.r_squared_lower, found.r_squared_upper],
         "residual_variance": found.residual_variance,
     }
-    _tell(found, summary, **out)
+    _tell(found, summary, output=output, as_json=as_json)
+
+
+@command.command(cls=Command)
+@reads_release
+@_regressed
+def logistic(
+    _: Path, read: Read, target: str, output: Path | None, as_json: bool, **asked: Any
+) -> None:
+    """Odds ratios of a column of 0 and 1 by others, as of a logistic regression.
+
+    \b
+    Example:
+      hushcov ask logistic patients-release diabetes --on age,bmi
+    """
+    from hushcov.answers.odds import logistic as of
+
+    found = of(_read(read, output), target, **_options(**asked))
+    summary = {
+        "target": found.target,
+        "share": found.share,
+        "intercept": found.intercept,
+        "intercept_interval": [found.intercept_lower, found.intercept_upper],
+        "r_squared": found.linear.r_squared,
+        "ridge": found.linear.ridge,
+        "multiplier": found.linear.multiplier,
+        "ridge_reason": found.linear.ridge_reason,
+    }
+    _tell(found, summary, output=output, as_json=as_json)
 
 
 @command.command(cls=Command)
@@ -138,7 +168,7 @@ def association(_: Path, read: Read, category: str, other: str, level: float, **
     """
     from hushcov.answers.association import associate
 
-    found = associate(_read(read, out), category, other, level=level)
+    found = associate(_read(read, out["output"]), category, other, level=level)
     summary = {"category": found.category, "other": found.other, "explained": found.explained}
     _tell(found, summary, **out)
 
@@ -162,7 +192,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
     """
     from hushcov.answers.conditional import conditional
 
-    release = _read(read, out)
+    release = _read(read, out["output"])
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
     names = columns_of(release, features)[0]
     found = conditional(release, values, names, level=level)
@@ -200,7 +230,7 @@ def components(
     """
     from hushcov.answers.components import components as of
 
-    release = _read(read, out)
+    release = _read(read, out["output"])
     names, notes = columns_of(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
@@ -221,7 +251,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
     """
     from hushcov.answers.partial import partial_correlations
 
-    release = _read(read, out)
+    release = _read(read, out["output"])
     names, notes = columns_of(release, features)
     found = partial_correlations(release, names, level=level)
     edges = int(np.count_nonzero(np.triu(found.edges, 1)))
@@ -231,15 +261,15 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
 # ---- reading what was asked, and telling what was found ----
 
 
-def _read(read: Read, out: Mapping[str, Any]) -> Release:
+def _read(read: Read, output: Path | None) -> Release:
     """Read the release, after checking that an answer can be written."""
-    if out["output"] is not None:
-        check_paths(None, out["output"])
-        if out["output"].suffix not in (".csv", ".parquet"):
+    if output is not None:
+        check_paths(None, output)
+        if output.suffix not in (".csv", ".parquet"):
             raise ParameterError(
-                f"--output must end in .csv or .parquet, got {out['output'].name!r}: rename it."
+                f"--output must end in .csv or .parquet, got {output.name!r}: rename it."
             )
-        if out["output"].suffix == ".parquet":
+        if output.suffix == ".parquet":
             check_parquet()
     return read().release
 

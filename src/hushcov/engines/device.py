@@ -275,7 +275,8 @@ def _count_signed_octaves(
 ) -> None:
     """Count values by octave on each side of a centre."""
     y = counts.chosen(rows, columns) - like(centre, rows)
-    octaves = counts.octaves_of(y)
+    octaves = (y.contiguous().view(torch.int64) >> counts.FRACTION_BITS).to(torch.int32)
+    octaves = (octaves & counts.EXPONENT_MASK) + counts.OCTAVE_SHIFT  # the smallest one is 1
     near = (octaves <= 0) | (y.abs() <= like(dead_zone, rows))  # as a difference of 0 is
     bins = octaves.clamp_(max=counts.N_OCTAVES)
     bins += counts.N_OCTAVES * (y > 0).to(torch.int32) - 1

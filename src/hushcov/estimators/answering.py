@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
     from hushcov.answers.export import Exported
+    from hushcov.answers.odds import OddsRatios
     from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
     from hushcov.answers.synthetic import SyntheticRows
@@ -231,6 +232,31 @@ class Answers:
         from hushcov.answers.regression import regress
 
         found = regress(self._released(), target, on, level=level, limit=limit, ridge=ridge)
+        return found.of(self._frames)
+
+    def logistic(
+        self,
+        target: str | int,
+        on: Any = None,
+        *,
+        level: float = 0.95,
+        limit: float = 2.0,
+        ridge: float | str = "auto",
+    ) -> OddsRatios:
+        """Return odds ratios of a 0/1 column by others, with intervals; see `docs/questions.md`.
+
+        They are computed from the linear regression (the discriminant-function estimator), and are
+        those of a logistic regression where features are normal in both groups.
+
+        Parameters
+        ----------
+        target : str or int
+            A column of 0 and 1, or a category of one or two levels; odds are those of 1. Other
+            parameters are those of `regression`.
+        """
+        from hushcov.answers.odds import logistic
+
+        found = logistic(self._released(), target, on, level=level, limit=limit, ridge=ridge)
         return found.of(self._frames)
 
     def association(
@@ -483,10 +509,10 @@ class Answers:
         have been cut off values far away; where even that is not enough, `interval_holds_` says so.
         Entries of features that were not found have infinite intervals.
 
-        **With `assume_centered=True` they are those of normal columns. Skewed columns,
-        heavy tails and rare events are covered less often, and the less the more records there
-        are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
-        none for lognormal ones. `docs/questions.md` has the tables.
+        **Where means and scales are both public, they are those of normal columns. Skewed
+        columns, heavy tails and rare events are covered less often, and the less the more records
+        there are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of
+        freedom, none for lognormal ones. `docs/questions.md` has the tables.
 
         An estimate that barely passed the threshold may lie outside its own interval, which allows
         for having been shown and lies closer to zero. A projection on the positive semidefinite
@@ -507,8 +533,9 @@ class Answers:
         False where most of a feature's variance may have been cut off with values far away, and for
         all features where a few records are so long that nobody knows how much was cut off them; by
         what was released of the records. Lesser losses make intervals wider instead. An entry has
-        an interval to be believed where both of its features do. With `assume_centered=True`
-        nothing of that was released, and all are True. `docs/questions.md` says how it is found.
+        an interval to be believed where both of its features do. Where means and scales are both
+        public, nothing of that was released, and all are True. `docs/questions.md` says how it is
+        found.
         """
         self._released()
         return coverage(self.release_).holds

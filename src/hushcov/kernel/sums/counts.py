@@ -19,13 +19,10 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import INTEGERS, Multipliers, RowSums, add_rows, count_in_bins
 
-# Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
+# Bins of `signed_octaves`: from 2^-64 (5e-20) up to 2^64 (2e19) on both sides, larger values in the
+# last ones, and one bin for what is hardly anything.
 SMALLEST_EXPONENT = -64
 LARGEST_EXPONENT = 64
-N_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 2
-
-# Bins of `signed_octaves`: the same octaves on both sides, larger values in the last ones, and one
-# bin for what is hardly anything.
 N_OCTAVES = LARGEST_EXPONENT - SMALLEST_EXPONENT
 N_SIGNED_BINS = 2 * N_OCTAVES + 1
 # Differences of cells up to this are exact in doubles, and so is the sum of two.
@@ -33,8 +30,8 @@ _LARGEST_CELL = LARGEST_EXACT_FLOAT // 2
 
 # A double is sign, 11 bits of exponent, 52 bits of fraction. Its size lies in [2^e, 2^(e+1)) for
 # e the exponent bits minus 1023; zero and subnormal numbers have exponent bits 0.
-_FRACTION_BITS = 52
-_EXPONENT_MASK = 0x7FF
+FRACTION_BITS = 52
+EXPONENT_MASK = 0x7FF
 _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
@@ -42,21 +39,6 @@ OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 _ROWS_TOGETHER = 4
 _NO_RANGES = np.zeros(0, np.int64)
 _ONE_EACH = "give one for each of the columns, public or released."
-
-
-def log2_histogram(records: Records) -> IntArray:
-    """Count for each feature (row) the records whose value lies in each octave (column).
-
-    Column k of the `N_BINS` columns counts |x| in [2^(k-65), 2^(k-64)). Column 0 counts all smaller
-    values, zeros included, and the last column all larger ones.
-    """
-    counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
-    return records.map_sum(counts)
-
-
-def count_octaves(rows: Any, total: Any) -> None:
-    """Count values of each feature by octave."""
-    count_columns(namespace(rows).clip(octaves_of(rows), 0, N_BINS - 1), total)
 
 
 def signed_octaves(
@@ -104,7 +86,7 @@ def _count_signed(
             for i in range(len(y)):
                 y[i] = rows[first + a, i] - zones[0][i]
             for i in range(len(y)):
-                octave = np.int32(bits[i] >> np.uint64(_FRACTION_BITS)) & np.int32(_EXPONENT_MASK)
+                octave = np.int32(bits[i] >> np.uint64(FRACTION_BITS)) & np.int32(EXPONENT_MASK)
                 octave += np.int32(OCTAVE_SHIFT)
                 place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
                 place += np.int32(N_OCTAVES) if y[i] > 0 else np.int32(0)
@@ -198,15 +180,6 @@ def count_between(rows: Any, columns: IntArray, edges: FloatArray, total: Any) -
     xp, pairs = namespace(rows), zip(like(edges, rows), chosen(rows, columns).T, strict=True)
     bins = [xp.searchsorted(own, 1 * values, side="right") for own, values in pairs]
     count_columns(xp.stack(bins, 1), total)
-
-
-def octaves_of(values: Any) -> Any:
-    """Return exponents from the bits of doubles; that of the smallest octave is 1."""
-    xp = namespace(values)
-    head = xp.asarray(values.view(xp.int64) >> _FRACTION_BITS, dtype=xp.int32)
-    head &= _EXPONENT_MASK
-    head += OCTAVE_SHIFT
-    return head
 
 
 def count_columns(bins: Any, total: Any) -> None:
