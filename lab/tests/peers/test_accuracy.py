@@ -85,8 +85,8 @@ def test_coinpress_errors_are_below_the_published_ones(n_records, n_steps):
     assert sum(mu**2 / 2 for mu in est.parameters_.mus) == pytest.approx(0.5, rel=1e-6)
 
 
-# A count of complete records, a look at scales, mean squares twice, norms and tails.
-PREPARED = 6
+# A count of complete records, a look at scales, mean squares, norms and tails.
+PREPARED = 5
 
 
 def test_coinpress_charges_scales_and_every_step():
