@@ -37,7 +37,7 @@ N_NORM_BINS = 2 * 54
 _LARGEST_LANE = 2**14
 _VECTOR = 16  # records side by side are a multiple of this, for which vectors are used
 _WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
-_NEAR = 16  # pairs of a feature, after which neighbours are looked for again
+_NEAR = 8  # squares of integers below `_LARGEST_LANE` whose sum has room in four bytes
 _UNIT_PRODUCTS = 2**18  # that are made at a time: in the second cache
 
 
@@ -227,7 +227,8 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
     that takes as long for a wide band as for a narrow one.
     """
     squares[:] = 0.0
-    flat, inside, near = lanes.ravel(), np.zeros(len(squares)), np.zeros(len(squares))
+    flat, inside = lanes.ravel(), np.zeros(len(squares))
+    near = np.zeros(len(squares), dtype=np.int32)
     low = high = e = 0  # features whose squares are inside
     while e < len(rows):
         stop = e + 1
@@ -249,10 +250,13 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
             _add_window(flat, rows[e], inside, squares)
             e = stop
         else:
-            near[:] = 0.0
+            near[:] = 0
             i, stop = rows[e], min(e + _NEAR, len(rows))
-            while e < stop and rows[e] == i:
-                _slide(flat, columns[e], 1.0, near)
+            while e + 1 < stop and rows[e] == rows[e + 1] == i:
+                _add_two(flat, columns[e], columns[e + 1], near)
+                e += 2
+            if e < stop and rows[e] == i:
+                _add_square(flat, columns[e], near)
                 e += 1
             _add_window(flat, i, near, squares)
 
@@ -278,6 +282,23 @@ def _add_window(flat: Lanes, i: int, inside: Any, squares: FloatArray) -> None:
     x = np.uint64(i) * n
     for k in range(n):
         squares[k] += np.float64(_product(flat[x + k], flat[x + k])) * inside[k]
+
+
+@compiled
+def _add_square(flat: Lanes, j: int, near: Any) -> None:
+    n = np.uint64(len(near))
+    y = np.uint64(j) * n
+    for k in range(n):
+        near[k] = np.int32(near[k] + _product(flat[y + k], flat[y + k]))
+
+
+@compiled
+def _add_two(flat: Lanes, j: int, h: int, near: Any) -> None:
+    n = np.uint64(len(near))
+    y, w = np.uint64(j) * n, np.uint64(h) * n
+    for k in range(n):
+        two = np.int32(_product(flat[y + k], flat[y + k]) + _product(flat[w + k], flat[w + k]))
+        near[k] = np.int32(near[k] + two)
 
 
 @compiled
