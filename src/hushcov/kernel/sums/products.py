@@ -252,10 +252,7 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
         else:
             near[:] = 0
             i, stop = rows[e], min(e + _NEAR, len(rows))
-            while e + 1 < stop and rows[e] == rows[e + 1] == i:
-                _add_two(flat, columns[e], columns[e + 1], near)
-                e += 2
-            if e < stop and rows[e] == i:
+            while e < stop and rows[e] == i:
                 _add_square(flat, columns[e], near)
                 e += 1
             _add_window(flat, i, near, squares)
@@ -290,15 +287,6 @@ def _add_square(flat: Lanes, j: int, near: Any) -> None:
     y = np.uint64(j) * n
     for k in range(n):
         near[k] = np.int32(near[k] + _product(flat[y + k], flat[y + k]))
-
-
-@compiled
-def _add_two(flat: Lanes, j: int, h: int, near: Any) -> None:
-    n = np.uint64(len(near))
-    y, w = np.uint64(j) * n, np.uint64(h) * n
-    for k in range(n):
-        two = np.int32(_product(flat[y + k], flat[y + k]) + _product(flat[w + k], flat[w + k]))
-        near[k] = np.int32(near[k] + two)
 
 
 @compiled
