@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 66_214,
-    "modules": 234,
-    "lines of the core": 46_178,
-    "modules of the core": 168,
-    "private helpers used once": 497,
-    "class names used twice": 0,
+    "lines of source": 66_939,
+    "modules": 236,
+    "lines of the core": 46_903,
+    "modules of the core": 170,
+    "private helpers used once": 502,
+    "class names used twice": 1,
     "docstrings that begin with What, The same, Whose or That": 0,
-    "options of fit": 36,
-    "pages of documentation": 47,
-    "words of documentation": 86_931,
-    "lines of tests": 50_946,
+    "options of fit": 37,
+    "pages of documentation": 48,
+    "words of documentation": 87_962,
+    "lines of tests": 51_210,
 }
 
 

@@ -18,6 +18,7 @@ from hushcov._validation import (
 from hushcov.calibration import calibrate_zcdp, full_budget, largest_mu
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
+from hushcov.options import FOR_BOTH
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from hushcov.kernel.session import Session
     from hushcov.kernel.sums.statistics import Statistics
 
-COVARIANCE, BOTH, RELATIONS = "covariance", "both", "relations"
-#: What a release is to be precise for.
-PURPOSES = (BOTH, COVARIANCE, RELATIONS)
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_FEATURES = 10**9
@@ -127,7 +125,7 @@ class ReleaseInputs(_ZcdpBudget):
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
-    purpose: str = BOTH
+    purpose: str = FOR_BOTH
 
     def __post_init__(self) -> None:
         _check(self)

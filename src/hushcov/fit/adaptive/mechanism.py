@@ -56,7 +56,7 @@ from hushcov.postprocess.structure import (
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
-from hushcov.release.looks import Look
+from hushcov.release.looks import FurtherLook
 
 _ALL_EIGENVECTORS = 500  # features up to which all eigenvectors take a fraction of a second
 
@@ -209,7 +209,7 @@ class _Run:
     sampled: int
     units: UnitBound | None = None
     alike: float | None = None
-    look: Look | None = None
+    look: FurtherLook | None = None
 
     @property
     def inputs(self) -> ReleaseInputs:
