@@ -18,7 +18,6 @@ from hushcov._validation import (
 from hushcov.calibration import calibrate_zcdp, full_budget, largest_mu
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
-from hushcov.options import FOR_BOTH
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -111,7 +110,7 @@ class ReleaseInputs(_ZcdpBudget):
     record, that steps before the mechanism take of the budget, and `most_before` what they take at
     most: plans and forecasts are for what that leaves. `found` is what is expected to be known of
     means and scales by then. `candidates` are the pairs that may covary, where that is public: no
-    others are released. `purpose` is one of `PURPOSES`: relations, such as regressions, are more
+    others are released. `purpose` is one of `hushcov.options.PURPOSES`: relations, such as regressions, are more
     precise where a part of the budget is spent on further looks (`hushcov.fit.looks`).
     """
 
@@ -125,7 +124,7 @@ class ReleaseInputs(_ZcdpBudget):
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
-    purpose: str = FOR_BOTH
+    purpose: str = "both"
 
     def __post_init__(self) -> None:
         _check(self)

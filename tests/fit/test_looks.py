@@ -169,11 +169,14 @@ def test_whole_numbers_hold_every_basis():
 
 def test_public_numbers_say_whether_there_are_looks():
     inputs = ReleaseInputs(20_000, 15, 5, **USUAL)
-    assert shares_of(inputs, 15, 0.2) == RULES.shares_for_both
-    assert shares_of(inputs.changed(purpose="relations"), 15, 0.2) == RULES.shares_for_relations
-    assert shares_of(inputs.changed(purpose="covariance"), 15, 0.2) == (1.0,)
-    assert shares_of(inputs.changed(n_records=1_000), 15, 0.2) == (1.0,)
-    assert shares_of(inputs, 1, 0.2) == (1.0,)
+    assert shares_of(inputs, np.ones(15), 0.2) == RULES.shares_for_both
+    assert (
+        shares_of(inputs.changed(purpose="relations"), np.ones(15), 0.2)
+        == RULES.shares_for_relations
+    )
+    assert shares_of(inputs.changed(purpose="covariance"), np.ones(15), 0.2) == (1.0,)
+    assert shares_of(inputs.changed(n_records=1_000), np.ones(15), 0.2) == (1.0,)
+    assert shares_of(inputs, np.array([1.0, 0.0]), 0.2) == (1.0,)
     for shares in (RULES.shares_for_both, RULES.shares_for_relations):
         assert sum(shares) == pytest.approx(1)
 

@@ -65,16 +65,16 @@ _MOST_PULL = 0.9
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
-def shares_of(inputs: ReleaseInputs, n_found: int, mu: float) -> tuple[float, ...]:
+def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[float, ...]:
     """Return shares of the time of the first matrix and of the looks after it.
 
     There are none after it where noise would leave too little to be seen in all directions. Only
     public numbers decide, and how many features were found.
     """
     known = {FOR_BOTH: RULES.shares_for_both, FOR_RELATIONS: RULES.shares_for_relations}
-    size = n_found + 1
+    size = int(np.count_nonzero(scale > 0)) + 1
     noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
-    seen = n_found > 1 and noise < RULES.most_noise
+    seen = size > 2 and noise < RULES.most_noise
     return known.get(inputs.purpose, (1.0,)) if seen else (1.0,)
 
 

@@ -366,7 +366,7 @@ def _square(kind: type) -> Reader:
 
     def read(name: str, value: Any, d: int) -> Any:
         with contextlib.suppress(ValueError, TypeError, OverflowError):
-            found = np.array(value, dtype=kind)
+            found: Any = np.array(value, dtype=kind)
             same = isinstance(value, np.ndarray) or found.tolist() == value
             square = found.ndim == 2 and found.shape[0] == found.shape[1]
             if same and square and np.isfinite(found).all():

@@ -401,7 +401,7 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
                 trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
                 whole = run.matrix((whole, trust))
     whole = whole or run.matrix()
-    share, *others = shares_of(run.inputs, np.count_nonzero(run.scale), session.mu_left)
+    share, *others = shares_of(run.inputs, run.scale, session.mu_left)
     whole.measure(math.sqrt(share) * session.mu_left)
     if others:
         ones = run.given.location is not None
