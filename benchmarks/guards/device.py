@@ -31,7 +31,7 @@ from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, Records
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
-from hushcov.kernel.sums.counts import cell_counts, log2_histogram, norm_counts_of, signed_octaves
+from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.signs import sign_gram_and_sums
@@ -101,7 +101,6 @@ def statistics_on(rows: np.ndarray) -> dict[str, Callable[[Records], np.ndarray]
         "bounded rows": lambda records: row_bounded_gram(records, fine, 60_000),
         "bounded coordinates": lambda records: row_bounded_gram(records, fine, None),
         "signs": lambda records: np.triu(sign_gram_and_sums(records)[0]),
-        "histogram": log2_histogram,
         "signed histogram": lambda records: signed_octaves(records, scale, scale / 9, np.arange(d)),
         "cells": lambda records: cell_counts(
             records, np.arange(d), -scale, (scale + 1e-3) / 7, np.full(d, -20), 64

@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov import EigenSamplingCovariance, GaussianCovariance
 from hushcov.calibration import full_budget
-from hushcov.fit.scales import ScaleParameters, release_scales
+from hushcov.fit.location import LocationParameters, find_location
 from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.session import Session
@@ -30,8 +30,8 @@ from hushcov.tables.sources import open_records
 DRAWS = 10
 EIGEN_SIZES = ((5, 10_000), (5, 100_000), (20, 100_000), (50, 100_000))
 BLOCK = 5  # features that are related, by correlations of 1/2
-RHO = 0.0244  # of the whole budget: epsilon 1, delta 1e-6, about
-SCALES = ((1_000, 15_000, 0.1), (1_000, 15_000, 0.05), (200, 5_000, 0.1), (200, 5_000, 0.05))
+MU = 0.2367  # of the whole budget: epsilon 1, delta 1e-6
+SCALES = ((1_000, 15_000), (200, 5_000), (200, 2_000), (40, 900))
 GUARDED = (
     *((64, 0.05, 1.0), (64, 0.05, 1.56), (64, 0.1, 1.56), (64, 0.1, 3.6)),
     *((200, 0.05, 1.0), (200, 0.05, 3.42)),
@@ -65,21 +65,21 @@ def eigen() -> None:
 
 
 def scales() -> None:
-    """Quantiles of released scales over standard deviations, normal features of mixed scales."""
+    """Quantiles of scales over standard deviations, normal features, means known."""
     quantiles = (0.01, 0.25, 0.5, 0.75, 0.99)
-    line(("d", "n", "share", *(f"{100 * q:g} %" for q in quantiles), "beyond factor 2"))
-    line("---" for _ in range(9))
+    line(("d", "n", *(f"{100 * q:g} %" for q in quantiles), "beyond factor 2"))
+    line("---" for _ in range(8))
     generator = np.random.default_rng(0)
-    for d, n, share in SCALES:
+    for d, n in SCALES:
         deviation = 10 ** generator.uniform(-6, 6, d)
         records = open_records(generator.standard_normal((n, d)) * deviation)
-        parameters = ScaleParameters(n, d, math.sqrt(2 * share * RHO))
+        parameters = LocationParameters(n, d, MU, known_mean=True)
         entropy = Entropy(generator, private=False)
         budget = full_budget(50.0, 0.05, ONE_REPLACED, private=False)
-        ratio = release_scales(Session(records, budget, entropy), parameters).scale / deviation
+        ratio = find_location(Session(records, budget, entropy), parameters).scale / deviation
         beyond = np.mean(np.abs(np.log2(np.maximum(ratio, 1e-9))) > 1)
         shown = (f"{each:.2f}" for each in np.quantile(ratio, quantiles))
-        line((d, f"{n:,}", f"{100 * share:g} %", *shown, f"{beyond:.3f}"))
+        line((d, f"{n:,}", *shown, f"{beyond:.3f}"))
 
 
 def guard() -> None:

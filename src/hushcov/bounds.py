@@ -72,6 +72,23 @@ class Bounds:
         return self.highs / 2 - self.lows / 2
 
     @property
+    def farthest(self) -> FloatArray:
+        """The largest size of a value; infinite where a bound is missing."""
+        return np.maximum(np.abs(self.lows), np.abs(self.highs))
+
+    def largest_deviation(self, *, known_mean: bool = False) -> FloatArray:
+        """Return the most that a standard deviation can be.
+
+        Of values from -a to b with a mean of zero it is sqrt(a b). Where bounds leave out a mean
+        that is said to be zero, the most that a root mean square can be.
+        """
+        if not known_mean:
+            return self.half_width
+        largest, inside = self.farthest, (self.lows < 0) & (self.highs > 0)
+        largest[inside] = np.sqrt(-self.lows[inside]) * np.sqrt(self.highs[inside])
+        return largest
+
+    @property
     def nearest(self) -> FloatArray:
         """The possible value that is nearest to zero."""
         return np.clip(np.zeros(len(self)), self.lows, self.highs)

@@ -88,9 +88,10 @@ def test_values_beyond_the_range_of_scales(name, size):
     assert np.isfinite(fit(setting(name, **KNOWN), size * RECORDS).covariance_).all()
     if name not in SCALING:
         return
-    estimator = fit(setting(name, **CENTRED), size * RECORDS)
+    estimator = fit(setting(name, **CENTRED), size * RECORDS, hopeless=size < 1)
     assert np.isfinite(estimator.covariance_).all()
     if size < 1:
+        assert estimator.release_.making.unresolved == tuple(range(D))
         assert not estimator.covariance_.any()
     else:
         assert 2.0**60 < estimator.feature_scale_.min() < estimator.feature_scale_.max() < 2.0**68

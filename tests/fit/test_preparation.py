@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
+from budgets import ample
 from fit.settings import seeded
 from hushcov._validation import check_feature_scale
-from hushcov.calibration import full_budget
-from hushcov.exceptions import ParameterError, SeededNoiseWarning
+from hushcov.bounds import check_bounds
 from hushcov.fit import norms
-from hushcov.fit.preparation import (
-    choose_norm,
-    norm_counts,
-)
-from hushcov.fit.scales import ScaleParameters, release_scales
-from hushcov.kernel.noise import entropy_source
+from hushcov.fit.mechanism import Prepared
+from hushcov.fit.preparation import Preparation, centre_share, choose_norm, norm_counts
 from hushcov.kernel.records.base import Records
-from hushcov.kernel.session import Session
+from hushcov.kernel.session import unwrap
+from hushcov.release import parts_of
+from hushcov.release.document import MEANS
 from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
 
@@ -72,71 +68,93 @@ def test_one_bin_beyond_noise_is_not_taken_for_the_longest_records(monkeypatch):
     assert min(share_below_the_bound(seed) for seed in range(40)) < 0.05
 
 
-# Private scales.
+# Scales where means are known: found by the same search, about zero.
 
 
-TENTH = math.sqrt(2 * 0.1 * 0.0244)  # a tenth of the budget of epsilon = 1, delta = 1e-6
+MU_OF_ALL = 0.2367  # of epsilon = 1, delta = 1e-6
 
 
-def scales_of(X, mu=TENTH, seed=0):
+def scales_of(X, mu=MU_OF_ALL, seed=0, *, known_mean=True, bounds=None):
     records = X if isinstance(X, Records) else ArrayRecords(X)
-    parameters = ScaleParameters(records.n_records, records.n_features, mu)
-    with pytest.warns(SeededNoiseWarning):
-        entropy = entropy_source(seed)
-    return release_scales(Session(records, full_budget(50.0, 0.05), entropy), parameters)
+    stage = Preparation(*X.shape, mu, known_mean=known_mean, bounds=bounds)
+    prepared = Prepared(session_of(records, ample(mu), seeded(seed)), np.ones(X.shape[1]))
+    return stage.run(prepared)
 
 
-def symmetric(X):
-    """Records of mean zero whose features have the same scales."""
-    return (X[::2] - X[1::2]) * math.sqrt(0.5)
+def skewed_columns(n=20_000):
+    """Flags of 1 to 30 %, counts and amounts, standardised: most values lie on one side."""
+    rng = np.random.default_rng(3)
+    flags = rng.random((n, 12)) < np.geomspace(0.01, 0.3, 12)
+    columns = np.column_stack([flags, rng.poisson(0.3, (n, 4)), rng.lognormal(size=(n, 4))])
+    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
 
 
-# Parameters
+def test_scales_with_means_known_are_near_deviations():
+    """What is seen on one side has its balance on the other, where few records may be."""
+    found = scales_of(skewed_columns())
+    assert found.making["unresolved"] == ()
+    assert found.feature_scale.min() > 0.7
+    assert found.feature_scale.max() < 1.5
 
 
-def test_noise_that_cannot_be_drawn_is_refused():
-    with pytest.raises(ParameterError, match="sigma must be"):
-        ScaleParameters(100, 5, 1e-13)
+def test_a_known_mean_is_not_paid_for():
+    """There is no release of means, and what it would cost is left for the matrix."""
+    X = rows(1)
+    known, unknown = (scales_of(X, known_mean=each) for each in (True, False))
+    assert known.location is None
+    assert unknown.location is not None
+    assert "means_sd" not in known.making
+    names, more = ({part.name for part in parts_of(each.session)} for each in (known, unknown))
+    assert {name.partition(", look")[0] for name in more ^ names} == {
+        *("centres and scales of the features", "scales of the features", MEANS)
+    }
+    assert known.session.remaining > unknown.session.remaining
+    share = centre_share(N, D, MU_OF_ALL)
+    most = [Preparation(N, D, MU_OF_ALL, known_mean=each).cost().most for each in (True, False)]
+    assert most[1] ** 2 - most[0] ** 2 == pytest.approx(share * MU_OF_ALL**2)
 
 
-# Accuracy
+def test_a_known_mean_is_zero_whatever_bounds_say():
+    """Values count about zero, and a scale is at most what a mean of zero allows."""
+    X = np.column_stack([rows(2)[:, 0].clip(-1, 9), rows(3)[:, 0].clip(1, 2), np.full(N, 4.0)])
+    bounds = check_bounds([(-1, 9), (1, 2), (4, 4)], 3)
+    found = scales_of(X, bounds=bounds)
+    assert found.location is None
+    about = unwrap(found.session)[0]._about
+    assert not about.centre.any()
+    assert about.reach[1] == pytest.approx(2)
+    assert found.feature_scale[2] == 0
+    assert found.feature_scale[0] == pytest.approx(np.sqrt(np.mean(X[:, 0] ** 2)), rel=0.3)
 
 
-def check_ratios(released, deviation, *, most, share=1.0, median=1.15):
-    """That share of the ratios is within a factor `most`, and their median within `median`."""
-    ratio = released.scale / deviation
-    assert np.isfinite(ratio).all()
-    assert np.mean((ratio > 1 / most) & (ratio < most)) >= share
-    assert 1 / median < np.median(ratio) < median
-    check_feature_scale(released.scale, len(released.scale))
+def test_few_records_have_the_scales_that_are_usual():
+    """Counts of one column show nothing; those of all together show what is usual."""
+    ratio = scales_of(7.0 * rows(4, 900, 40)).feature_scale / 7.0
+    assert 0.5 < np.median(ratio) < 2
+    assert (ratio > 0).mean() > 0.9
+    assert scales_of(7.0 * rows(4, 900, 40), known_mean=False).making["unresolved"]
 
 
 @pytest.mark.parametrize(("n", "d", "most"), [(15_000, 1000, 1.6), (5000, 200, 1.9)])
 def test_normal_features_over_twelve_orders_of_magnitude(n, d, most):
     rng = np.random.default_rng(4)
     deviation = 10 ** rng.uniform(-6, 6, d)
-    released = scales_of(rng.standard_normal((n, d)) * deviation)
-    check_ratios(released, deviation, most=most, share=0.99, median=1.06)
-    assert released.uncertain.mean() < 0.02
+    ratio = scales_of(rng.standard_normal((n, d)) * deviation).feature_scale / deviation
+    assert np.mean((ratio > 1 / most) & (ratio < most)) >= 0.99
+    assert 1 / 1.15 < np.median(ratio) < 1.15
+    check_feature_scale(ratio, d)
 
 
 def test_constants_among_other_features():
     rng = np.random.default_rng(10)
     X = rng.standard_normal((20_000, 100)) * 10 ** rng.uniform(-6, 6, 100)
-    X[:, 10:20] = 7.25
-    released = scales_of(symmetric(X))
-    constant = np.zeros(100, dtype=bool)
-    constant[10:20] = True
-    np.testing.assert_array_equal(released.scale == 0, constant)
-    assert not released.uncertain[constant].any()
-
-
-# Limits
+    X[:, 10:20] = 0.0
+    assert scales_of(X).making["unresolved"] == tuple(range(10, 20))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (3, 2000)])
-def test_too_few_records_give_ordinary_scales_and_say_so(shape):
-    released = scales_of(np.random.default_rng(13).standard_normal(shape) * 1e12)
-    assert released.uncertain.all()
-    inside = (released.scale > 1e-5) & (released.scale < 1e5)
-    assert inside.mean() > 0.9
+def test_too_few_records_are_said_to_be_too_few(shape):
+    X = np.random.default_rng(13).standard_normal(shape) * 1e12
+    assert Preparation(*shape, MU_OF_ALL, known_mean=True).cost().drowns
+    scale = scales_of(X).feature_scale
+    assert ((scale == 0) | ((scale > 1e-20) & (scale < 1e20))).all()

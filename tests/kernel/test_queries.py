@@ -377,22 +377,22 @@ def test_sums_that_doubles_do_not_hold_are_found(kernel, right):
     assert is_exact(query, neighbours, uneven) == right
 
 
-class Understated(queries.ScaleCounts):
+class Understated(queries.SignedOctaves):
     """A planted mistake: the counts of a record that is replaced move by two in each feature."""
 
     def squared_distance(self, relation):
-        return self.n_features
+        return len(self.columns)
 
 
-class Overstated(queries.ScaleCounts):
+class Overstated(queries.SignedOctaves):
     """Another: so much noise is never needed."""
 
     def squared_distance(self, relation):
-        return 100 * self.n_features
+        return 100 * len(self.columns)
 
 
 @dataclass(frozen=True, eq=False)
-class WithoutExamples(queries.ScaleCounts):
+class WithoutExamples(queries.SignedOctaves):
     """A new query, of a field that nobody has given values for."""
 
     sharpness: float

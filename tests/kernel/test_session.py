@@ -31,7 +31,6 @@ from hushcov.kernel.queries import (
     NormCounts,
     PairSigns,
     RowCount,
-    ScaleCounts,
     ScoreQuery,
     SignedOctaves,
     SignSums,
@@ -48,6 +47,8 @@ from statistics_helpers import FALSE_ALARM, normal_p_value
 X = np.random.default_rng(0).standard_normal((400, 4))
 GRID = FeatureGrid(np.ones(4), 8.0, 100)
 EDGES = tuple(range(0, 9000, 500))
+ABOUT = np.zeros(4), np.zeros(4), np.arange(4)
+OCTAVES = SignedOctaves(*ABOUT)
 
 
 @pytest.fixture
@@ -79,11 +80,11 @@ def test_every_charge_comes_before_its_draw(monkeypatch):
     session.expect(10, 0.3)
     scores = PairSigns(4)
     session.measure(Gram(GRID, 300), 0.1)
-    session.measure(ScaleCounts(4), 0.1)
+    session.measure(OCTAVES, 0.1)
     session.measure_in_strips(scores, 0.1, lambda *_: None)
     session.select(scores, 2, 1e-3)
     session.total(0.1)
-    session.reserve(0.1, 1000).measure(ScaleCounts(4))
+    session.reserve(0.1, 1000).measure(OCTAVES)
     names = [kind for kind, _ in seen]
     assert names == ["charge", "draw"] * (len(names) // 2)
     counting = Session(ArrayRecords(X), Budget(0.5, 0.0, fixed=[Pure(0.5)], mu=0.0), seeded())
@@ -94,14 +95,14 @@ def test_every_charge_comes_before_its_draw(monkeypatch):
 def test_nothing_is_drawn_that_the_budget_has_no_room_for(monkeypatch):
     seen, session = events(monkeypatch), session_of(X, Budget(3.0, 1e-6, mu=0.3))
     with pytest.raises(PrivacyConditionError, match="no room left"):
-        session.measure(ScaleCounts(4), 0.31)
+        session.measure(OCTAVES, 0.31)
     assert seen == []
     assert session.transcript == ()
 
 
 def test_noise_that_is_too_small_is_refused(monkeypatch):
     seen, session = events(monkeypatch), session_of(X)
-    query = ScaleCounts(4)
+    query = OCTAVES
     (least,) = query.deviations(0.5, session.relation)
     assert Fraction(8, least**2) <= Fraction(1, 4) < Fraction(8, (least - 1) ** 2)
     with pytest.raises(PrivacyConditionError, match="as much noise as it is charged for"):
@@ -125,7 +126,7 @@ def test_noise_that_is_too_small_on_the_diagonal_is_refused(query, monkeypatch):
     assert ("draw", "symmetric_noise") not in seen
 
 
-class Foreign(ScaleCounts):
+class Foreign(SignedOctaves):
     """A query of somebody else, which says that neighbours do not differ at all."""
 
     def squared_distance(self, relation):
@@ -143,12 +144,12 @@ def test_queries_from_outside_the_kernel_are_refused(monkeypatch):
     reserve = session.reserve(0.5, 8)
     del seen[:]
     for ask in (
-        lambda: session.read(Foreign(4)),
-        lambda: session.measure(Foreign(4), 0.1),
-        lambda: session.measure_in_strips(Foreign(4), 0.1, print),
+        lambda: session.read(Foreign(*ABOUT)),
+        lambda: session.measure(Foreign(*ABOUT), 0.1),
+        lambda: session.measure_in_strips(Foreign(*ABOUT), 0.1, print),
         lambda: session.select(type("Pairs", (PairSigns,), {})(4), 2, 1e-3),
         lambda: session.count(ForeignCount(1), 0.5, "rows"),
-        lambda: reserve.measure(Foreign(4)),
+        lambda: reserve.measure(Foreign(*ABOUT)),
     ):
         with pytest.raises(PrivacyConditionError, match="must be the kernel's own"):
             ask()
@@ -170,17 +171,17 @@ def test_views_from_outside_the_kernel_are_refused():
 def test_a_reserve_is_for_as_many_queries_as_were_charged():
     session = session_of(X)
     reserve = session.reserve(0.5, 8)  # for squares of 16: four histograms twice
-    first, second = (reserve.measure(ScaleCounts(4)).integers for _ in range(2))
+    first, second = (reserve.measure(OCTAVES).integers for _ in range(2))
     assert not np.array_equal(first, second)
     with pytest.raises(PrivacyConditionError, match="charged for"):
         reserve.measure(CompleteRows())
     lines = [(each.query, each.cost, each.noise) for each in session.transcript]
-    assert lines == [("Reserve", 0.25, (8,))] + 2 * [("ScaleCounts", 0.0, (8,))]
+    assert lines == [("Reserve", 0.25, (8,))] + 2 * [("SignedOctaves", 0.0, (8,))]
 
 
 def test_a_reserve_pays_for_noise_of_several_deviations():
     session = session_of(X)
-    query, matrix = ScaleCounts(4), Gram(GRID, 300)
+    query, matrix = OCTAVES, Gram(GRID, 300)
     noise = query.deviations(0.3, session.relation), matrix.deviations(0.4, session.relation)
     reserve = session.reserve(0.5, name="both")
     found = [reserve.measure(*each) for each in zip((query, matrix), noise, strict=True)]
@@ -251,7 +252,7 @@ def test_queries_that_share_a_source_read_the_records_once(passes):
 
 
 def test_a_reserve_pays_for_views_of_its_own_session():
-    session, query = session_of(X), ScaleCounts(4)
+    session, query = session_of(X), OCTAVES
     far = session.view(views.centred(np.full(4, 100.0), np.full(4, 1.0)))
     reserve = session.reserve(3.0, 4)
     found = [reserve.measure(query, of=each).integers for each in (None, session, far)]
@@ -267,13 +268,13 @@ def test_the_transcript_is_what_the_parts_are_made_of():
     session.expect(10, 0.3)
     scores = PairSigns(4)
     session.measure(Gram(GRID, 300), 0.1, "a matrix")
-    session.measure(ScaleCounts(4), 0.2, "scales")
+    session.measure(OCTAVES, 0.2, "scales")
     session.select(scores, 2, 1e-3, "pairs")
     session.total(0.1, "pairs")
     session.measure(NormCounts(GRID, EDGES), 0.3, "scales")
     entries = session.transcript
     assert [each.query for each in entries] == [
-        *("Gram", "ScaleCounts", "PairSigns", "SelectedTotal", "NormCounts")
+        *("Gram", "SignedOctaves", "PairSigns", "SelectedTotal", "NormCounts")
     ]
     assert all(each.noise for each in entries)
     spent = {}
@@ -380,7 +381,7 @@ def test_views_share_the_budget_and_bounded_units_are_no_longer_known():
     other = session.bounded(3)
     assert session.has_units
     assert not other.has_units
-    other.measure(ScaleCounts(4), 1.0)
+    other.measure(OCTAVES, 1.0)
     assert len(session.transcript) == 1
     assert session.remaining == other.remaining
     assert other.relation.most_rows == 3
@@ -395,7 +396,7 @@ def test_only_entropy_of_one_release_is_taken():
 
 UPPER = np.triu_indices(4, 1)
 # Of a query: entries that have noise of their own.
-LAWS = {"rounded": (ScaleCounts(4), ...), "symmetric": (Gram(GRID, 300), UPPER)}
+LAWS = {"rounded": (OCTAVES, ...), "symmetric": (Gram(GRID, 300), UPPER)}
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -101,11 +101,6 @@ def test_octaves_are_counted_whatever_is_missing(name):
                         expected[i, literal_octave(y, nothing[i])] += 1
                 found = counts.signed_octaves(records, centre, nothing, columns)
                 assert np.array_equal(found, expected)
-    octaves = counts.log2_histogram(ArrayRecords(x[kept]))
-    for i in range(6):
-        sizes = [math.frexp(each)[1] + 64 if each else 0 for each in x[kept, i].tolist()]
-        places = np.clip(sizes, 0, counts.N_BINS - 1)
-        assert octaves[i].tolist() == np.bincount(places, minlength=counts.N_BINS).tolist()
 
 
 def test_cells_edges_norms_and_signs_are_counted():

@@ -11,7 +11,6 @@ from golden.releases import BUDGET, FREE, cases, records
 from hushcov.fit.complete import CompleteParameters
 from hushcov.fit.location import LocationParameters
 from hushcov.fit.preparation import Preparation
-from hushcov.fit.scales import ScaleParameters
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Release
 from hushcov.release.document import UNNAMED
@@ -21,7 +20,7 @@ from hushcov.simulate import wishart_moments
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
-COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
+COMPLETE = CompleteParameters.released
 LOOKS, PREPARED = LocationParameters.released, Preparation.released
 
 
@@ -71,12 +70,13 @@ def test_parts_are_the_events_of_the_guarantee_by_name(name):
     names = [part.name for part in making.parts]
     assert UNNAMED not in names
     assert len(set(names)) == len(names)
-    private = release.location is not None
-    assert any(name.startswith((LOOKS, PREPARED)) for name in names) == private
-    assert (SCALES in names) == (making.scales == "released" and not private)
+    private = release.location is not None or making.scales == "released"
+    assert (
+        any(name.startswith((LOOKS, "scales of the features, look", PREPARED)) for name in names)
+        == private
+    )
     assert (COMPLETE in names) == (making.complete is not None)
-    before = [COMPLETE] * (COMPLETE in names) + [SCALES] * (SCALES in names)
-    assert names[: len(before)] == before
+    assert COMPLETE not in names[1:]
 
 
 @each

@@ -12,10 +12,8 @@ from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import (
     LARGEST_EXPONENT,
-    N_BINS,
     SMALLEST_EXPONENT,
     cell_counts,
-    log2_histogram,
     signed_octaves,
 )
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -36,10 +34,14 @@ def grid_for(d, radius=4.0, half_width=1000):
 
 # Octaves.
 
+NOTHING_BIN = 256
+
 
 def bins_of(values):
     """The bin of each value, given as features of one record."""
-    counts = log2_histogram(ArrayRecords(np.array([values], dtype=np.float64)))
+    d, zeros = len(values), np.zeros(len(values))
+    records = ArrayRecords(np.array([values], dtype=np.float64))
+    counts = signed_octaves(records, zeros, zeros, np.arange(d))
     assert (counts.sum(axis=1) == 1).all()
     return counts.argmax(axis=1).tolist()
 
@@ -48,16 +50,15 @@ def bins_of(values):
 def test_octaves_at_and_beside_every_edge(sign):
     edges = np.ldexp(1.0, np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1))
     below, above = np.nextafter(edges, 0), np.nextafter(edges, np.inf)
-    assert bins_of(sign * below) == list(range(len(edges)))
-    assert bins_of(sign * edges) == bins_of(sign * above) == list(range(1, len(edges) + 1))
-    assert edges[0] == 2.0**-64  # bin k is from 2^(k - 65) on
-    assert bins_of(TINY) == [0] * len(TINY)
-    assert bins_of([2.0**64, 1e300, -1e300, LARGEST]) == [N_BINS - 1] * 4
+    octaves = [128 * (sign > 0) + k for k in range(128)]
+    assert bins_of(sign * below) == [NOTHING_BIN, *octaves]
+    assert bins_of(sign * edges) == bins_of(sign * above) == [*octaves, octaves[-1]]
+    assert edges[0] == 2.0**-64  # the first octave is from 2^-64 on
+    assert bins_of(TINY) == [NOTHING_BIN] * len(TINY)
+    assert bins_of([2.0**64, 1e300, -1e300, LARGEST]) == [255, 255, 127, 255]
 
 
 # Signs and octaves about a centre.
-
-NOTHING_BIN = 256
 
 
 def signed_bins_of(values, centre=0.0, dead_zone=0.0):

@@ -23,7 +23,6 @@ from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import (
     cell_counts,
     edge_counts,
-    log2_histogram,
     norm_counts_of,
     sign_sums,
     signed_octaves,
@@ -53,7 +52,6 @@ CELLS = (
 
 EDGES_OF_COLUMNS = np.array([[-1.0, 0.0, 0.0, 2.0]] * len(COLUMNS))
 SUMS = {
-    "octaves": log2_histogram,
     "signed octaves": lambda r: signed_octaves(r, *ABOUT),
     "cells": lambda r: cell_counts(r, *CELLS),
     "edges": lambda r: edge_counts(r, COLUMNS, EDGES_OF_COLUMNS),

@@ -27,7 +27,7 @@ from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
+from hushcov.kernel.sums.counts import cell_counts, count_complete, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.paper.plan import ScaledRecords
@@ -67,7 +67,6 @@ def statistics(records):
     for each in (records, ScaledRecords(records, SCALES * 3), centred):
         yield row_bounded_gram(each, grid, 1500)
         yield sign_gram(each)
-        yield log2_histogram(each)
         yield signed_octaves(each, SCALES, SCALES * 0.1, np.arange(4))
         yield cell_counts(each, np.arange(4), SCALES, SCALES / 7, np.full(4, -30), 50)
         yield bounded_sums(each, grid, 1500)

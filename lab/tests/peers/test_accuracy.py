@@ -85,11 +85,15 @@ def test_coinpress_errors_are_below_the_published_ones(n_records, n_steps):
     assert sum(mu**2 / 2 for mu in est.parameters_.mus) == pytest.approx(0.5, rel=1e-6)
 
 
+# A count of complete records, a look at scales, mean squares, norms and tails.
+PREPARED = 5
+
+
 def test_coinpress_charges_scales_and_every_step():
     est = fit(setting("coinpress", n_steps=2, row_sparsity=None), RECORDS[:, :4])
     assert est.parameters_.eigenvalue_bounds == (0.1, 4.0)
     assert fit(setting("coinpress"), RECORDS).parameters_.eigenvalue_bounds[1] == 2
-    assert [type(event) for event in est.release_.guarantee.events] == [Gaussian] * 4  # and a count
+    assert [type(event) for event in est.release_.guarantee.events] == [Gaussian] * (PREPARED + 2)
 
 
 # Top entries of rows.
@@ -99,7 +103,7 @@ def test_coinpress_charges_scales_and_every_step():
 def test_row_top_k_finds_the_pairs(known):
     est = fit(setting("row_top_k", epsilon=2.0, **known), RECORDS)
     kinds = [type(event) for event in est.release_.guarantee.events]
-    before = 1 + ("feature_scale" not in known)  # the count of complete records
+    before = 1 if "feature_scale" in known else PREPARED
     assert kinds == [Gaussian] * before + [BoundedRange, Gaussian]
     np.testing.assert_array_equal(est.support_, TRUTH != 0)
     np.testing.assert_array_equal(est.selected_, est.support_)

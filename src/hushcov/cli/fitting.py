@@ -335,7 +335,7 @@ class Job:
 
     def _memory(self) -> tuple[int, int]:
         """Return the bytes that the fit is expected to need, and those that reading files does."""
-        name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
+        name, prepared = self.plan.chosen.mechanism.name, self.plan.request.prepares
         records, reading = self.source.records, 0
         d, elsewhere, given = records.n_features, are_elsewhere(records), memory_given(records)
         if is_file_source(self.source.file) and not elsewhere:

@@ -258,7 +258,7 @@ class Asked:
 
     def memory(self, mechanism: str, inputs: ReleaseInputs) -> int:
         """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
-        return command_memory(mechanism, inputs, prepared=not self.request.known_mean)
+        return command_memory(mechanism, inputs, prepared=self.request.prepares)
 
     def rows(
         self, divided: Sequence[Divided], predict: Callable[[ReleaseInputs], Any]

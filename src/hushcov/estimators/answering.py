@@ -509,10 +509,10 @@ class Answers:
         have been cut off values far away; where even that is not enough, `interval_holds_` says so.
         Entries of features that were not found have infinite intervals.
 
-        **With `assume_centered=True` they are those of normal columns. Skewed columns,
-        heavy tails and rare events are covered less often, and the less the more records there
-        are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of freedom,
-        none for lognormal ones. `docs/questions.md` has the tables.
+        **Where means and scales are both public, they are those of normal columns. Skewed
+        columns, heavy tails and rare events are covered less often, and the less the more records
+        there are:** at level 0.95 and 100,000 records 0.77 of the pairs for t with 5 degrees of
+        freedom, none for lognormal ones. `docs/questions.md` has the tables.
 
         An estimate that barely passed the threshold may lie outside its own interval, which allows
         for having been shown and lies closer to zero. A projection on the positive semidefinite
@@ -533,8 +533,9 @@ class Answers:
         False where most of a feature's variance may have been cut off with values far away, and for
         all features where a few records are so long that nobody knows how much was cut off them; by
         what was released of the records. Lesser losses make intervals wider instead. An entry has
-        an interval to be believed where both of its features do. With `assume_centered=True`
-        nothing of that was released, and all are True. `docs/questions.md` says how it is found.
+        an interval to be believed where both of its features do. Where means and scales are both
+        public, nothing of that was released, and all are True. `docs/questions.md` says how it is
+        found.
         """
         self._released()
         return coverage(self.release_).holds

@@ -372,7 +372,7 @@ class ScaledCovariance(PrivateCovariance):
                 plan.inputs.n_records,
                 plan.inputs.n_features,
                 sparse=self._sparse(plan.inputs.n_features),
-                prepared=not plan.request.known_mean,
+                prepared=plan.request.prepares,
                 candidates=plan.inputs.candidates,
                 given=given,
             )

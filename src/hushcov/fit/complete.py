@@ -28,7 +28,7 @@ class CompleteParameters(Stage):
     """
 
     released: ClassVar[str] = "number of complete records"
-    unknown: ClassVar[str] = "the number of complete records"
+    unknown = "the number of complete records"
 
     n_records: int
     sigma: int

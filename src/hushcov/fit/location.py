@@ -59,6 +59,8 @@ class LocationRules:
     least_refined: float = 0.03
     # n / sigma below which nothing can be read: the look is not made, and nothing is spent.
     least_ratio: float = 12.0
+    # The same where means are known: below it scales may be off by orders of magnitude.
+    least_pooled: float = 10.0
     # Columns that were not found yet, from the second look on: a value that this share of the
     # records has must stand out by so many deviations. A look takes at most these shares of the
     # budget, and less than that where fewer than a fifth of the columns are left.
@@ -104,6 +106,8 @@ class LocationRules:
     # the other, beyond doubt, has parts that were not seen, and is looked at again.
     least_mass: float = 0.3
     most_mass: float = 0.75
+    # Deviations of noise by which more records may be unseen than seem to be (known means).
+    unseen_deviations: float = 1.0
     # Smallest cap in scales: tails are worth their noise only if much can be seen of them.
     low_reach: float = 6.0
     low_reach_seen: float = 16.0
@@ -134,7 +138,8 @@ class LocationParameters:
 
     `total_mu` is the mu of a Gaussian mechanism that would spend the whole budget. What is really
     spent is never more than `largest_mu` allows. All bins that are noise are mistaken for evidence,
-    in any column and any look, with a probability of at most `evidence_level`.
+    in any column and any look, with a probability of at most `evidence_level`. Where `known_mean`
+    says that all means are zero, scales alone are searched, about zero.
     """
 
     released: ClassVar[str] = "centres and scales of the features"
@@ -143,7 +148,13 @@ class LocationParameters:
     n_features: int
     total_mu: float
     evidence_level: float = 1e-5
+    known_mean: bool = False
     neighbours: Neighbours = ONE_REPLACED
+
+    @property
+    def part(self) -> str:
+        """Description of what a look releases."""
+        return "scales of the features" if self.known_mean else self.released
 
     @property
     def largest_mu(self) -> float:
@@ -155,14 +166,24 @@ class LocationParameters:
 
         A share of the features is `known`: those with public bounds always are found.
         """
-        if known == 1:
+        if known == 1 or self.known_mean:  # a usual scale is taken where nothing is seen
             return Found()
-        mu = math.sqrt(RULES.first_look) * self.total_mu
-        ratio = self.n_records / self.sigma(LookUnits(octaves=self.n_features), mu)
+        ratio = self._largest_ratio
         share = float(np.interp(ratio, RULES.ratios, RULES.found))
         every = float(np.interp(ratio, RULES.ratios, RULES.all_found))
         strain = float(np.interp(ratio, RULES.strained, RULES.strain))
         return Found(known + (1 - known) * share, every, strain)
+
+    @property
+    def drowns(self) -> bool:
+        """Whether the first look shows hardly anything, even if it takes its largest share."""
+        return self._largest_ratio < RULES.least_pooled
+
+    @property
+    def _largest_ratio(self) -> float:
+        """The most that n / sigma of a first look can be."""
+        mu = math.sqrt(RULES.first_look) * self.total_mu
+        return self.n_records / self.sigma(LookUnits(octaves=self.n_features), mu)
 
     def look_mu(self, look: int, units: LookUnits, spent: tuple[float, ...]) -> float | None:
         """Return the cost of look number `look` (from 0), or None if it is not made."""
@@ -175,8 +196,9 @@ class LocationParameters:
         while Fraction(mu) ** 2 > left:  # proof: step 3
             mu = math.nextafter(mu, 0)
         sigma = self.sigma(units, mu)
-        enough = self.n_records >= RULES.least_ratio * sigma and sigma <= LARGEST_SIGMA
-        return mu if enough else None
+        pooled = self.known_mean and look == 0  # counts of all columns together say something
+        enough = pooled or self.n_records >= RULES.least_ratio * sigma
+        return mu if enough and sigma <= LARGEST_SIGMA else None
 
     def sigma(self, units: LookUnits, mu: float) -> int:
         """Return the noise of the counts of a look."""
@@ -184,7 +206,8 @@ class LocationParameters:
 
     def first_octaves(self, bounds: Bounds | None) -> SignedOctaves | None:
         """Return the counts of the first look, by public numbers; None where none is made."""
-        columns = [each for each in start_columns(self.n_features, bounds) if each.way is not None]
+        columns = start_columns(self.n_features, bounds, known_mean=self.known_mean)
+        columns = [each for each in columns if each.way is not None]
         units = LookUnits(octaves=len(columns))
         made = columns and self.look_mu(0, units, ()) is not None
         return octave_counts(columns) if made else None
@@ -217,13 +240,19 @@ class SearchStage(Stage):
     total: float
     bounds: Bounds | None
     located: bool = False
+    known_mean: bool = False
     neighbours: Neighbours
 
     @cached_property
     def looks(self) -> LocationParameters:
         """The parameters of the search for centres and scales."""
-        size = self.n_records, self.n_features
-        return LocationParameters(*size, self.total, neighbours=self.neighbours)
+        return LocationParameters(
+            self.n_records,
+            self.n_features,
+            self.total,
+            known_mean=self.known_mean,
+            neighbours=self.neighbours,
+        )
 
     @property
     def first_octaves(self) -> SignedOctaves | None:
@@ -281,7 +310,8 @@ class Column:
     Octaves are counted about `centre`, and values within the `dead_zone` of it count as zero;
     `counts` are the mean of the noisy counts about this centre. Cells are counted in a window that
     begins at `start`. `fallback` is the place to take if the column is a mixture, and `depth` says
-    how often it was found in one place. `low` and `high` are public bounds.
+    how often it was found in one place. `low` and `high` are public bounds, and
+    `widest` is the most that a deviation can be.
     """
 
     index: int
@@ -298,13 +328,14 @@ class Column:
     in_one_place: bool = False
     low: float = -math.inf
     high: float = math.inf
+    widest: float = math.inf
 
     @property
     def moments(self) -> Moments:
         """Moments in the bins about its centre."""
         if self.low == -math.inf and self.high == math.inf:
             return ANYWHERE
-        return moments(self.centre - self.low, self.high - self.centre)
+        return moments(max(self.centre - self.low, 0.0), max(self.high - self.centre, 0.0))
 
     def count_about(self, centre: float, dead_zone: float = 0.0) -> None:
         """Count octaves about a new centre: counts from before say nothing of them."""
@@ -333,6 +364,7 @@ class Look:
     low_reach: float
     popular: tuple[tuple[int, int], ...]
     first: SignedOctaves | None = None
+    known_mean: bool = False
 
     def offset_deviations(self, tests: int) -> float:
         """Return how many deviations show that a column is not in one place."""
@@ -343,17 +375,24 @@ class Look:
         return np.asarray(self.reserve.measure(counts).integers, dtype=np.float64)  # proof: step 2
 
 
-def start_columns(n_features: int, bounds: Bounds | None) -> list[Column]:
+def start_columns(
+    n_features: int, bounds: Bounds | None, *, known_mean: bool = False
+) -> list[Column]:
     """Return columns before the first look: about zero, or the nearest possible value to it.
 
-    A column that is publicly constant is settled.
+    A column that is publicly constant is settled. A `known_mean` is zero, whatever bounds say.
     """
     if bounds is None:
         return [Column(index) for index in range(n_features)]
-    known = zip(bounds.nearest.tolist(), bounds.low, bounds.high, strict=True)
-    columns = [Column(i, centre=c, low=low, high=high) for i, (c, low, high) in enumerate(known)]
+    nearest = np.zeros(n_features) if known_mean else bounds.nearest
+    widest = bounds.largest_deviation(known_mean=known_mean)
+    known = zip(nearest.tolist(), bounds.low, bounds.high, widest.tolist(), strict=True)
+    columns = [
+        Column(i, centre=centre, low=low, high=high, widest=most)
+        for i, (centre, low, high, most) in enumerate(known)
+    ]
     for i in np.flatnonzero(bounds.constant):
-        columns[i].settle(ColumnPlace(bounds.low[i], 0.0, 0.0))
+        columns[i].settle(ColumnPlace(columns[i].centre, 0.0, 0.0))
     return columns
 
 
@@ -389,7 +428,8 @@ def find_location(
     mechanism that is spent before it, and the sum of the squares of their mu is at most that of
     `parameters.largest_mu` whatever is seen. See `docs/proofs/location.md`.
     """
-    columns = start_columns(session.n_features, bounds)
+    known_mean = parameters.known_mean
+    columns = start_columns(session.n_features, bounds, known_mean=known_mean)
     spent: list[float] = []
     popular: Counter[int] = Counter()
     low_reach, n = RULES.low_reach, max(1, round(share * session.n_records))
@@ -403,14 +443,16 @@ def find_location(
             break
         spent.append(mu)
         sigma = parameters.sigma(units, mu)  # proof: step 1
-        reserve = session.reserve(mu, sigma, f"{parameters.released}, look {len(spent)}")
+        reserve = session.reserve(mu, sigma, f"{parameters.part}, look {len(spent)}")
         if number == 0 and n > RULES.seen_ratio * sigma:
             low_reach = RULES.low_reach_seen
         common = popular.most_common(RULES.most_popular)
         common = [(each, k) for each, k in common if k >= RULES.popular]
         known = first if number == 0 else None
         d = session.n_features
-        look = Look(reserve, d, unsettled, sigma, n, level, low_reach, tuple(common), known)
+        look = Look(
+            reserve, d, unsettled, sigma, n, level, low_reach, tuple(common), known, known_mean
+        )
         by_octave = [column for column in unsettled if column.way is not Way.CELLS]
         by_cell = [column for column in unsettled if column.way is Way.CELLS]
         n_cells = ways[Way.CELLS] + ways[Way.BOTH]
@@ -419,13 +461,17 @@ def find_location(
             by_cell += [column for column in by_octave if column.way is Way.BOTH]
         if by_cell:
             _look_at_cells(look, by_cell, n_cells)
-        _settle_by_bounds(columns, n, last=False)
-    _settle_by_bounds(columns, n, last=True)  # proof: step 5
+        _settle_by_bounds(columns, n, last=False, known_mean=known_mean)
+    if known_mean:
+        _settle_centred(columns, low_reach, n)  # proof: step 6
+    _settle_by_bounds(columns, n, last=True, known_mean=known_mean)  # proof: step 5
     _settle_by_others(columns, popular, n)  # proof: step 4
-    return _location(columns, bounds, n)  # proof: step 4
+    return _location(columns, bounds, n, known_mean=known_mean)  # proof: step 4
 
 
-def _location(columns: Sequence[Column], bounds: Bounds | None, n: int) -> Location:
+def _location(
+    columns: Sequence[Column], bounds: Bounds | None, n: int, *, known_mean: bool
+) -> Location:
     """Return what was found: centres inside their bounds, scales and reaches limited by them.
 
     A column that was found in one place, without records beside it, has a centre and no scale.
@@ -441,9 +487,10 @@ def _location(columns: Sequence[Column], bounds: Bounds | None, n: int) -> Locat
             if beside < RULES.sure_deviations * column.precision**-0.5:
                 centre[i] = column.centre
     if bounds is not None:
-        half = bounds.half_width
-        scale, reach = np.minimum(scale, half), np.minimum(reach / 2, half) * 2
-        centre = np.clip(centre, bounds.lows, bounds.highs)
+        scale = np.minimum(scale, bounds.largest_deviation(known_mean=known_mean))
+        farthest = bounds.farthest / 2 if known_mean else bounds.half_width
+        reach = np.minimum(reach / 2, farthest) * 2
+        centre = centre if known_mean else np.clip(centre, bounds.lows, bounds.highs)
     return Location(centre, scale, reach, found)
 
 
@@ -484,6 +531,9 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
         # What can be in a bin is known better by bounds than by other columns.
         bounded = math.isfinite(column.low) and math.isfinite(column.high)
         scale = 0.0 if bounded else float(pooled[i])
+        if look.known_mean:
+            _take_centred(look, column, reading, scale, float(sigma[i]))
+            continue
         side = int(reading.offset > 0)
         end = int(ends[i, side]) if held[i, side] > least[i] else None
         _take_reading(look, column, reading, scale, float(sigma[i]), end, int(ends[i, side]))
@@ -526,6 +576,54 @@ def _take_reading(
         # Cells are on the side of the offset, up to 2^end.
         column.way, column.width = Way.CELLS, 2.0**end
         column.start = column.centre if reading.offset > 0 else column.centre - column.width
+
+
+# Columns whose mean is known to be zero.
+
+
+def _take_centred(
+    look: Look, column: Column, reading: scales.Reading, pooled: float, sigma: float
+) -> None:
+    """Settle a column whose mean is zero, or have it looked at again.
+
+    What was seen on one side has its balance on the other, where few records may be that no look
+    shows. The fewer these can be, the farther away they are.
+    """
+    offset, own, n = abs(reading.offset), reading.scale, look.n
+    if not reading.lopsided(sigma, n):
+        near = own / RULES.pooled_factor <= pooled <= RULES.pooled_factor * own
+        scale = pooled if near and offset < RULES.centred * own else own
+        column.settle(ColumnPlace(0.0, scale, reading.reach(scale, look.low_reach)))
+        return
+    balanced = scales.balanced_scale(reading, column.moments, sigma / n)
+    if balanced > 0:
+        column.settle(ColumnPlace(0.0, balanced, reading.reach(balanced, look.low_reach)))
+        return
+    unseen = max(1 - reading.mass, 0.0) + RULES.unseen_deviations * sigma / n
+    scale = math.hypot(own, offset, offset / math.sqrt(unseen))
+    column.fallback = ColumnPlace(0.0, scale, RULES.low_reach_seen)
+
+
+def _settle_centred(columns: list[Column], low_reach: float, n: int) -> None:
+    """Settle columns of mean zero of which nothing was seen, by what is usual among all.
+
+    No uncertain scale is larger than the largest that was seen: it may be off by orders of
+    magnitude, and the noise of a column grows with its scale.
+    """
+    for column in columns:
+        if column.way is not None and column.fallback is not None:
+            column.settle(column.fallback)
+    counted = [(column, column.counts) for column in columns if column.counts is not None]
+    if all(column.way is None for column, _ in counted):
+        return
+    largest = max(column.precision**-0.5 for column, _ in counted)
+    usual, certain = scales.usual_scales(np.stack([own for _, own in counted]), largest, n)
+    seen = [column.found.scale for column in columns if column.found is not None]
+    most = max(seen, default=float(np.median(usual[usual > 0])) if usual.any() else 0.0)
+    for (column, _), scale, sure in zip(counted, usual.tolist(), certain, strict=True):
+        bounded = math.isfinite(column.low) and math.isfinite(column.high)
+        if column.way is not None and scale > 0 and not bounded:
+            column.settle(ColumnPlace(0.0, scale if sure else min(scale, most), low_reach))
 
 
 # Cells: where a column lies that may be far from its centre for its spread.
@@ -629,15 +727,19 @@ class _Level:
 # Columns that no look settled: by their bounds, or by values that others have, too.
 
 
-def _settle_by_bounds(columns: list[Column], n: int, *, last: bool) -> None:
+def _settle_by_bounds(
+    columns: list[Column], n: int, *, last: bool, known_mean: bool = False
+) -> None:
     """Settle columns by their bounds: those where more looks would help little, at last all.
 
     About any point the second moment is at least the variance, so that the scale is not too small
     by more than noise makes it. Where there are no counts it is half the width.
     """
     for column in columns:
-        half = column.high / 2 - column.low / 2
-        if column.found is not None or not math.isfinite(half):
+        half, farthest = column.widest, max(abs(column.low), abs(column.high))
+        if column.found is not None or not math.isfinite(column.high - column.low):
+            continue
+        if known_mean and column.fallback is not None:
             continue
         unseen = column.way is Way.OCTAVES and not column.in_one_place
         square, noise, scale = column.moments.square, math.inf, half
@@ -650,7 +752,9 @@ def _settle_by_bounds(columns: list[Column], n: int, *, last: bool) -> None:
             seen = float((scales.signed(column.counts) * square).sum())
             scale = min(half, math.sqrt(max(seen + noise, noise) / n + column.dead_zone**2))
         place = ColumnPlace(column.low / 2 + column.high / 2, half, 1.0)
-        if scale != half:
+        if known_mean:
+            place = ColumnPlace(0.0, scale, scales.bounded_reach(farthest / scale, 1.0))
+        elif scale != half:
             reach = scales.bounded_reach(half / scale * 2, 1.0)
             place = ColumnPlace(column.centre, scale, reach)
         column.settle(place)

@@ -111,13 +111,17 @@ class StageCost:
 class Stage(ABC):
     """One private step with its public parameters, fixed before any record is read.
 
-    `released` says what it releases in a few words, and `unknown` what is not known without it.
-    `first_octaves` are the counts of complete records that it begins with, where public numbers say
-    which. The proof is a page of `docs/proofs/` of the name of its module.
+    `released` says what it releases in a few words. `first_octaves` are the counts of complete
+    records that it begins with, where public numbers say which. The proof is a page of
+    `docs/proofs/` of the name of its module.
     """
 
     released: ClassVar[str]
-    unknown: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def unknown(self) -> str:
+        """Description of what is not known without it."""
 
     @property
     def first_octaves(self) -> SignedOctaves | None:

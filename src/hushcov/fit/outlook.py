@@ -75,9 +75,13 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
     Steps before the mechanism keep the share of the budget that they took in this release.
     """
     guarantee, parts = release.guarantee, release.making.parts
-    sparsity, located = release.inputs.get("row_sparsity"), release.location is not None
-    n_before = (release.making.scales == "released") + (release.making.complete is not None)
-    if located:
+    sparsity, n_before = (
+        release.inputs.get("row_sparsity"),
+        int(release.making.complete is not None),
+    )
+    known_mean = release.location is None
+    prepared = not known_mean or release.making.scales == "released"
+    if prepared:
         names = [part.name for part in parts]
         n_before = names.index(FOURTH_POWERS) + 1 if FOURTH_POWERS in names else 0
     events = [event for part in parts[:n_before] for event in part.events]
@@ -97,9 +101,10 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
 
     def at(multiple: float) -> ReleaseInputs:
         n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
-        if not located:
+        if not prepared:
             return here.changed(n_records=n)
-        stage = Preparation(n, here.n_features, here.changed(before=0.0).largest_mu())
+        mu = here.changed(before=0.0).largest_mu()
+        stage = Preparation(n, here.n_features, mu, known_mean=known_mean)
         cost = stage.cost()
         return here.changed(n_records=n, most_before=max(spent, cost.most), found=cost.found)
 

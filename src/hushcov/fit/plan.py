@@ -22,7 +22,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
-from hushcov.fit.mechanism import SCALES, Forecast, MechanismPlan, Prepared, Stage
+from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
@@ -143,9 +143,6 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
 # found: a pair needs two of them, and so few show no factor either. The expected share is that of
 # columns a few scales from zero, and true of these to 0.1 (tests/fit/test_detection.py).
 _LEAST_FOUND, _FEWEST_FOUND = 0.5, 8
-# Measured: the share at which errors of the scales and of the release balance; see
-# docs/proofs/scales.md.
-_SHARE, _LARGEST_SHARE = 5.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -194,20 +191,24 @@ class Request:
     purpose: str = FOR_BOTH
 
     @property
+    def prepares(self) -> bool:
+        """Whether there is something to find of means and scales before the mechanism."""
+        return not self.pure and not (self.known_mean and self.known_scale)
+
+    @property
     def found_before(self) -> str:
         """Name of what the steps before the mechanism find."""
         from hushcov.fit.complete import CompleteParameters
         from hushcov.fit.preparation import Preparation
 
         found = [f"the {CompleteParameters.released}"] * self.drop_nulls
-        if not (self.known_mean and self.known_scale):
-            found.append(SCALES if self.known_mean else Preparation.released)
+        if self.prepares:
+            found.append("scales and norms" if self.known_mean else Preparation.released)
         return " and ".join(found)
 
     def divide(self, n_records: int, n_features: int) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
         """Return the inputs of the mechanism, and the stages before it, which share the budget."""
         from hushcov.fit.complete import complete_parameters
-        from hushcov.fit.scales import ScaleParameters
 
         inputs = ReleaseInputs(
             n_records,
@@ -220,14 +221,8 @@ class Request:
             purpose=self.purpose,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
-        if not self.known_mean:
+        if self.prepares:
             stages += self._preparation(inputs, stages)
-        elif not self.pure and not self.known_scale:
-            rho = inputs.rho
-            # The error of the scales is balanced against the noise that their share causes.
-            share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
-            mu = math.sqrt(2 * share * rho)
-            stages.append(ScaleParameters(n_records, n_features, mu, self.neighbours))
         costs = [stage.cost() for stage in stages]
         found = costs[-1].found if costs else inputs.found
         before = math.hypot(*(cost.mu for cost in costs))
@@ -269,6 +264,7 @@ class Request:
             d,
             total,
             self.known_scale,
+            self.known_mean,
             bounds=bounds,
             located=located,
             neighbours=self.neighbours,
@@ -323,7 +319,7 @@ class Request:
             inputs.n_records,
             inputs.n_features,
             sparse=sparse,
-            prepared=not self.known_mean,
+            prepared=self.prepares,
             candidates=self.candidates,
         )
         # A mechanism without a delta spends none, whatever was allowed.

@@ -1,9 +1,10 @@
-"""Records whose means, scales and norms nobody knows, made ready for a mechanism.
+"""Records made ready for a mechanism: what is known of them is skipped, the rest is found.
 
 Three private steps after each other: centres and scales of the features (`find_location`), the
-mean of what is left, with scales nearer to deviations, and a bound on the norms of records. What
-each spends is decided by public and released numbers; together with the values of the mechanism
-they spend what was certified before (`docs/proofs/preparation.md`).
+mean of what is left, with scales nearer to deviations, and a bound on the norms of records. Where
+means are known to be zero, nothing is centred, and what that saves is left for the mechanism. What
+each step spends is decided by public and released numbers; together with the values of the
+mechanism they spend what was certified before (`docs/proofs/preparation.md`).
 """
 
 from __future__ import annotations
@@ -122,20 +123,27 @@ class Preparation(SearchStage):
 
     `total` is the mu of the whole release. Steps take shares of what is left of the budget when
     they begin, or of `total` where shares are fixed. Public scales are used as they are where
-    `known_scale` says so. `bounds` are public bounds of the features; records are to be within
-    them. `located` says that centres and scales are found before it. `neighbours` is the relation.
+    `known_scale` says so, and means are zero where `known_mean` does. `bounds` are public bounds of
+    the features; records are to be within them. `located` says that centres and scales are found
+    before it. `neighbours` is the relation.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
-    unknown: ClassVar[str] = "the features' means and scales, and the norms of records"
 
     n_records: int
     n_features: int
     total: float
     known_scale: bool = False
+    known_mean: bool = False
     bounds: Bounds | None = None
     located: bool = False
     neighbours: Neighbours = ONE_REPLACED
+
+    @property
+    def unknown(self) -> str:
+        """See `Stage.unknown`."""
+        of = ["means"] * (not self.known_mean) + ["scales"] * (not self.known_scale)
+        return f"the features' {' and '.join(of)}, and the norms of records"
 
     def cost(self) -> StageCost:
         """See `Stage.cost`; refuses a total whose noise can hardly be drawn.
@@ -154,7 +162,8 @@ class Preparation(SearchStage):
             planned = 2 * d * (RULES.location_ratio / (n * total)) ** 2
             planned = min(RULES.most_location_share, max(RULES.least_location_share, planned))
             most = self.looks.largest_mu
-        centre, norms = centre_share(n, d, total), norm_share(n, d, total)
+        centre = 0.0 if self.known_mean else centre_share(n, d, total)
+        norms = norm_share(n, d, total)
         share = centre + (norms + RULES.tail_share + RULES.square_share)
         known, bounds = 0.0, self.bounds
         if bounds is not None and not bounds.constant.all():
@@ -163,6 +172,7 @@ class Preparation(SearchStage):
             math.sqrt(planned + centre + norms + RULES.tail_share + RULES.square_share) * total,
             math.hypot(most, math.sqrt(share) * total) * _UP,  # proof: step 7
             self.looks.expected(known),
+            drowns=self.known_mean and self.looks.drowns,
         )
 
     def run(self, prepared: Prepared) -> Prepared:
@@ -211,7 +221,7 @@ class Preparation(SearchStage):
             prepared,
             session=ready,
             feature_scale=scale,
-            location=centre,
+            location=None if self.known_mean else centre,
             norm=bound,
             tilt=tilt,
             making=making,
@@ -254,20 +264,25 @@ class Preparation(SearchStage):
             far = farthest(found.centre)
             first = self._factor(squares / share, doubt / share, far, now, square_mu, look=0)
             now = self._limited(now * first, flags)
-        sums = centre_sums(session, now, mu)
-        wanted: list[Query] = [sums] if isinstance(sums, BoundedSums) else []
+        wanted: list[Query] = []
+        if not self.known_mean:
+            sums = centre_sums(session, now, mu)
+            wanted += [sums] if isinstance(sums, BoundedSums) else []
         if looks:
             query = squares_of(session, now, square_mu)
             wanted.append(query)
         session.read(*wanted)
-        mean, noise = release_centre(session, sums, mu)
-        mean, noise = mean / share, noise / share  # missing ones count as zeros
-        counted = prepared.making.get("complete", {}).get("noise_sd", 0) / (share * self.n_records)
-        means_sd: FloatArray | None = np.hypot(noise * now, np.abs(mean) * counted)
+        mean, noise, means_sd = np.zeros_like(scale), 0.0, None
+        if not self.known_mean:
+            mean, noise = release_centre(session, sums, mu)
+            mean, noise = mean / share, noise / share  # missing ones count as zeros
+            counted = prepared.making.get("complete", {}).get("noise_sd", 0)
+            means_sd = np.hypot(noise * now, np.abs(mean) * counted / (share * self.n_records))
         if noise > RULES.most_centre_noise:
             mean, means_sd = np.zeros_like(mean), None
         centre = found.centre + mean
-        centre = centre if bounds is None else np.clip(centre, bounds.lows, bounds.highs)
+        if bounds is not None and not self.known_mean:
+            centre = np.clip(centre, bounds.lows, bounds.highs)
         if not looks:
             return centre, means_sd, scale, None, first
         squares, doubt = release_squares(session, query, square_mu)
@@ -306,14 +321,14 @@ class Preparation(SearchStage):
         """Limit the scales by public knowledge.
 
         Those of 0/1 columns are so large that bounds on norms do not cut them, and none exceeds
-        half the width of its public bounds, which no standard deviation does.
+        what standard deviations within its public bounds can be.
         """
         least = (RULES.flag_square * max(int(np.count_nonzero(scale)), 2)) ** -0.5
         scale = np.where(flags & (scale > 0), np.maximum(scale, min(least, 0.5)), scale)
         if self.bounds is None or self.known_scale:
             return scale
-        half = (self.bounds.highs - self.bounds.lows) / 2
-        return np.where(half > 0, np.minimum(scale, half), scale)
+        most = self.bounds.largest_deviation(known_mean=self.known_mean)
+        return np.where(most > 0, np.minimum(scale, most), scale)
 
     def _measured(
         self, prepared: Prepared, typical: float | None

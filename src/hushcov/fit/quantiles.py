@@ -44,7 +44,7 @@ class Quantiles(SearchStage):
     """
 
     released: ClassVar[str] = "quantiles of the features"
-    unknown: ClassVar[str] = "centres, scales and quantiles of the features"
+    unknown = "centres, scales and quantiles of the features"
 
     n_records: int
     n_features: int

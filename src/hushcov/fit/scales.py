@@ -1,9 +1,9 @@
 """Scales of features, read off noisy counts: by octave, by sign and octave, or by equal cells.
 
-The stage releases scales where means are known. Where they are not, a search (`location`) releases
-counts, and reads here what stands out of their noise. Octaves are as fine as bins should be: the
-noise of a count does not depend on the width of its bin, and half as wide bins tell the scale with
-1.3 times the error. Counts by sign have two rows, for negative and positive values.
+A search (`location`) releases counts, and reads here what stands out of their noise. Octaves are as
+fine as bins should be: the noise of a count does not depend on the width of its bin, and half as
+wide bins tell the scale with 1.3 times the error. Counts by sign have two rows, for negative and
+positive values.
 """
 
 from __future__ import annotations
@@ -11,24 +11,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, Float32Array, FloatArray, IntArray
-from hushcov._validation import check_integer
-from hushcov.fit.mechanism import Prepared, Stage, StageCost
-from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.queries import (
     LARGEST_EXPONENT,
-    LARGEST_SIGMA,
     N_OCTAVES,
     SMALLEST_EXPONENT,
-    ScaleCounts,
 )
-from hushcov.kernel.session import Session
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -68,9 +61,6 @@ class ScaleRules:
     # Rounds of the EM algorithm, and the probability below which a scale is uncertain.
     rounds: int = 50
     likely: float = 0.9
-    # Noise of a count over the number of records, from which on scales are lost: their logarithm to
-    # the base 2 is off by about 2.4 times as much, if all goes well.
-    largest_noise: float = 0.1
 
     # By `benchmarks/studies/nothing_known.py`.
 
@@ -104,6 +94,10 @@ class ScaleRules:
     far_part: float = 2.0
     # Deviations of doubt about the mass of a range.
     doubt: float = 3.0
+    # A sum of values, each taken for the middle of its octave, may be off by half, and usually by
+    # a fifth.
+    octave_doubt: float = 0.5
+    octave_misfit: float = 0.2
     # One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other
     # side.
     one_sided_mass: float = 0.5
@@ -140,100 +134,21 @@ RULES = ScaleRules()
 _WINDOWS = N_OCTAVES * (2 * RULES.signed_width + RULES.unsigned_width)
 
 
-@dataclass(frozen=True)
-class ScaleParameters(Stage):
-    """The stage that finds scales; it costs `mu` of a Gaussian mechanism."""
-
-    released: ClassVar[str] = "scales of the features"
-    unknown: ClassVar[str] = "the features' scales"
-
-    n_records: int
-    n_features: int
-    mu: float
-    neighbours: Neighbours = ONE_REPLACED
-
-    def __post_init__(self) -> None:
-        cure = "give the scales a larger share of the budget."
-        check_integer("sigma", self.sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
-
-    @property
-    def sigma(self) -> int:
-        """The noise of each count."""
-        return ScaleCounts(self.n_features).deviations(self.mu, self.neighbours)[0]  # proof: step 1
-
-    def cost(self) -> StageCost:
-        """See `Stage.cost`."""
-        drowns = self.sigma > RULES.largest_noise * self.n_records
-        return StageCost(self.mu, self.mu, drowns=drowns)
-
-    def run(self, prepared: Prepared) -> Prepared:
-        """Release the scales, and hand them on.
-
-        No uncertain one is larger than the largest certain one, or than the median where all are
-        uncertain. It may be off by many orders of magnitude, and the noise of a feature grows with
-        its scale: one that is far too large would drown all others. One that is too small clips
-        the feature.
-        """
-        found = release_scales(prepared.session, self)
-        scale, certain = found.scale, ~found.uncertain
-        if certain.any():
-            largest = scale[certain].max()
-        else:
-            largest = np.median(scale[scale > 0]) if scale.any() else 0.0
-        scale = np.where(certain, scale, np.minimum(scale, largest))
-        # The zeros of records that miss a value made scales smaller than complete ones have.
-        scale = scale / math.sqrt(prepared.share)
-        making = {**prepared.making, "scales": "released"}
-        return replace(prepared, feature_scale=scale, making=making)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureScales:
-    """Released scales, and the noisy counts they were read off.
-
-    `scale` is about the standard deviation of each feature, and 0 for a feature found constant.
-    `uncertain` marks features whose scale could be off by more than a factor of 2, or whose
-    being constant is in doubt, with a probability of more than 10 %.
-    """
-
-    scale: FloatArray
-    uncertain: BoolArray
-    noisy_counts: IntArray = field(repr=False)
-
-
-def release_scales(session: Session, parameters: ScaleParameters) -> FeatureScales:
-    """Release the scale of every feature of records whose mean is zero.
+def estimate_scales(
+    noisy_counts: IntArray, n_records: int, sigma: int
+) -> tuple[FloatArray, BoolArray]:
+    """Return scales and which of them are uncertain, from noisy counts and public numbers alone.
 
     The noisy counts of a feature are compared with those that a normal law would have, with any
     standard deviation and with part of its values zero, or a law with heavy tails, or a constant.
     How common each law is among the features is learnt from all noisy counts together. The scale
     is the median standard deviation over the laws, weighted by how well they fit this feature and
     by how common they are among the others, averaged within a factor of 2. So a feature whose
-    counts drown in noise gets a scale that is usual among the others. A feature is constant if
-    that is more likely than not; values below 2^-64 count as zeros, and no scale is beyond 2^66.
-
-    Privacy
-    -------
-    Neighbours: those of the session; no precondition. The noisy counts are the rounding of a
-    Gaussian mechanism with l2 sensitivity over deviation at most `parameters.mu`, in exact integer
-    arithmetic, and the scales are computed from them: `parameters.mu` is all that is spent.
-    See `docs/proofs/scales.md`.
+    counts drown in noise gets a scale that is usual among the others. A feature is constant, of
+    scale 0, if that is more likely than not. A scale is uncertain if it could be off by more than a
+    factor of 2, or if being constant is in doubt, with a probability of more than 10 %.
     """
-    query = ScaleCounts(session.n_features)
-    noisy = session.measure(query, parameters.mu, parameters.released)  # proof: step 2
-    found = estimate_scales(noisy.integers, session.n_records, noisy.sd)  # proof: step 3
-    return FeatureScales(*found, noisy.integers)
-
-
-def estimate_scales(
-    noisy_counts: IntArray, n_records: int, sigma: int, *, fast: bool = False
-) -> tuple[FloatArray, BoolArray]:
-    """Return scales and which of them are uncertain, from noisy counts and public numbers alone.
-
-    `fast` leaves out laws that no feature can have. Sums have another order then, so scales differ
-    from those without it, in their last digits.
-    """
-    shares, log2_scale = _scale_laws()
+    shares, log2_scale = _scale_laws()  # proof: step 1
     # Of each law (columns) for each feature (rows), over the largest of its row. It falls with
     # |counts - n shares|^2 / (2 variance); left out is what is the same for all laws. Single
     # precision halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
@@ -248,11 +163,10 @@ def estimate_scales(
     common = 1 / (1 + (log2_scale / RULES.usual_octaves) ** 2)  # before any feature is seen
     common *= (1 - RULES.constant_share) / common.sum()
     common[0] = RULES.constant_share
-    if fast:
-        possible = likelihood.max(axis=0) > 0
-        possible[0] = True  # the constant
-        likelihood = np.ascontiguousarray(likelihood[:, possible])
-        log2_scale, common = log2_scale[possible], common[possible]
+    possible = likelihood.max(axis=0) > 0  # laws that some feature can have
+    possible[0] = True  # the constant
+    likelihood = np.ascontiguousarray(likelihood[:, possible])
+    log2_scale, common = log2_scale[possible], common[possible]
     # Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
     # has it, with the starting weights counting as `start_weight` features.
     start = common.astype(np.float32)
@@ -431,12 +345,34 @@ class Reading:
 
     def one_sided(self, sigma: float, n: int) -> bool:
         """Whether nearly all lies on one side, further from the old centre than it spreads."""
-        lesser, greater = sorted(self.sides)
         return (
             self.mass > RULES.one_sided_mass
             and abs(self.offset) > RULES.one_sided_mean * self.scale
-            and lesser < RULES.other_side * greater + RULES.other_deviations * sigma / n
+            and self.lopsided(sigma, n)
         )
+
+    def lopsided(self, sigma: float, n: int) -> bool:
+        """Whether hardly anything surely lies on one of the sides."""
+        lesser, greater = sorted(self.sides)
+        return lesser < RULES.other_side * greater + RULES.other_deviations * sigma / n
+
+
+def balanced_scale(reading: Reading, known: Moments, noise_sd: float) -> float:
+    """Return the scale of a column whose mean is zero; 0 where one side of it was not seen.
+
+    Sums of both sides are the same then. Each is moved by its part of what is unsure: the noise,
+    mostly in the side of few values far away, and where in their octaves values lie. `noise_sd` is
+    that of a share.
+    """
+    sums = (reading.shares * known.middle).sum(axis=1)
+    noise = noise_sd**2 * (reading.used * known.middle**2).sum(axis=1)
+    unseen = abs(reading.offset) - RULES.octave_doubt * sums.max()
+    if not sums.all() or unseen > RULES.doubt * math.sqrt(noise.sum()):
+        return 0.0
+    unsure = noise + (RULES.octave_misfit * sums) ** 2
+    middle = float(sums @ unsure[::-1]) / float(unsure.sum())
+    squares = (reading.shares * known.square).sum(axis=1)
+    return math.sqrt(float(squares @ (middle / sums)))
 
 
 def bounded_reach(reach: float, low: float) -> float:
@@ -584,12 +520,18 @@ def _without_fringe(
 
 def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
     """Scales by empirical Bayes over all columns, counts (columns, 257); 0 where not certain."""
+    scale, certain = usual_scales(counts, sigma, n)
+    return np.where(certain, scale, 0.0)
+
+
+def usual_scales(counts: FloatArray, sigma: float, n: int) -> tuple[FloatArray, BoolArray]:
+    """Return scales by empirical Bayes, counts (columns, 257), and which of them are certain."""
     unsigned = counts[:, :N_OCTAVES] + counts[:, N_OCTAVES:N_SIGNED]
     bins = np.concatenate([counts[:, N_SIGNED:], unsigned, np.zeros((len(counts), 1))], axis=1)
     deviation = max(1, math.ceil(sigma * math.sqrt(2)))  # both signs have noise
     noisy = np.rint(bins).astype(np.int64)
-    scale, uncertain = estimate_scales(noisy, n, deviation, fast=True)
-    return np.where(uncertain, 0.0, scale)
+    scale, uncertain = estimate_scales(noisy, n, deviation)
+    return scale, ~uncertain
 
 
 # Reading noisy counts of equal cells: where a column lies that is far from zero for its spread.

@@ -33,7 +33,6 @@ from hushcov.kernel.sums.counts import (
     cell_counts,
     count_complete,
     edge_counts,
-    log2_histogram,
     norm_counts_of,
     sign_sums,
     signed_octaves,
@@ -209,19 +208,6 @@ class CompleteRows(Query):
 def histograms(number: int, relation: Neighbours) -> int:
     """Return the squared distance where a record is in one bin of each of so many histograms."""
     return relation.moved(replaced=2 * number, removed=number)
-
-
-@dataclass(frozen=True, eq=False)
-class ScaleCounts(Query):
-    """Counts of every feature by octave of its size."""
-
-    n_features: int
-
-    def exact(self, records: Any) -> IntArray:
-        return log2_histogram(records)
-
-    def squared_distance(self, relation: Neighbours) -> int:
-        return histograms(self.n_features, relation)  # proof: scales, step 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from hushcov.fit.gaussian.mechanism import (
 from hushcov.fit.norms import HALF_WIDTH, WIDEST, squared_norms
 from hushcov.fit.preparation import centre_bound, release_centre
 from hushcov.fit.quantiles import bin_edges, count_square, level_counts
-from hushcov.fit.scales import ScaleParameters, release_scales
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
@@ -41,7 +40,7 @@ from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.records.multiplied import MultipliedRecords
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.bounded import bounded_sums_of
-from hushcov.kernel.sums.counts import log2_histogram, norm_counts_of, signed_octaves
+from hushcov.kernel.sums.counts import norm_counts_of, signed_octaves
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.audit.attack import (
     DELTA,
@@ -187,26 +186,31 @@ def _noise(squared_sensitivity: int) -> tuple[int, float]:
 
 
 def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+    query = SignedOctaves(np.zeros(FEATURES), np.zeros(FEATURES), np.arange(FEATURES))
+
     def exact(rows: FloatArray) -> IntArray:
-        return log2_histogram(ArrayRecords(rows)).ravel()
+        return query.exact(ArrayRecords(rows)).ravel()
 
     found = []
     for pair in (turn(octaves(RECORDS, FEATURES)), turn(huge_or_zero(RECORDS, FEATURES))):
-        neighbours = pair.neighbours
+        n, neighbours = pair.n_records, pair.neighbours
         size = math.sqrt(neighbours.moved(replaced=2 * FEATURES, removed=FEATURES))
         # Noise is a whole number. At this budget, an epsilon of about 4, it is not rounded up.
         mu = size / (math.ceil(size) * neighbours.most_rows) * (1 + 1e-12)
-        parameters = ScaleParameters(pair.n_records, FEATURES, mu, neighbours)
 
         def step(
-            rows: FloatArray, entropy: Entropy, known: ScaleParameters = parameters
+            rows: FloatArray,
+            entropy: Entropy,
+            n: int = n,
+            mu: float = mu,
+            neighbours: Neighbours = neighbours,
         ) -> IntArray:
-            records = records_of(rows, known.n_records)
-            budget = full_budget(50.0, 0.09, known.neighbours, private=False)
-            return release_scales(Session(records, budget, entropy), known).noisy_counts.ravel()
+            budget = full_budget(50.0, 0.09, neighbours, private=False)
+            session = Session(records_of(rows, n), budget, entropy)
+            return np.asarray(session.measure(query, mu).integers.ravel())
 
-        claimed = parameters.mu * neighbours.most_rows
-        found.append(_step_attack(name, pair, exact, step, parameters.sigma, claimed))
+        sigma = query.deviations(mu, neighbours)[0]
+        found.append(_step_attack(name, pair, exact, step, sigma, mu * neighbours.most_rows))
     return tuple(found)
 
 

@@ -424,7 +424,7 @@ class PartTarget(Target):
 def _look_twice(session: Session, inputs: ReleaseInputs) -> FloatArray:
     """Return the mean of two releases of `WholeMatrix`: for the usual share, and for the rest."""
     bound, scale = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0), np.ones(inputs.n_features)
-    whole = WholeMatrix(session, scale, AdaptiveParameters(inputs), bound, widest=False)
+    whole = WholeMatrix(session, scale, AdaptiveParameters(inputs), bound)
     whole.measure(np.sqrt(RULES.first_matrix_share * session.remaining))
     whole.measure(session.mu_left)
     return flat(whole.mean)

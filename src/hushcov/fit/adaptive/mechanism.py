@@ -29,7 +29,6 @@ from hushcov.fit.adaptive.rules import AdaptiveRules
 from hushcov.fit.looks import averaged, first_seen, look_further, shares_of
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
-    RADIUS,
     WIDEST,
     NormBound,
     UnitBound,
@@ -77,11 +76,10 @@ class WholeMatrix:
         parameters: AdaptiveParameters,
         bound: NormBound,
         *,
-        widest: bool,
         units: UnitBound | None = None,
         before: tuple[WholeMatrix, float] | None = None,
     ) -> None:
-        inputs, radius = parameters.inputs, WIDEST if widest else RADIUS
+        inputs, radius = parameters.inputs, WIDEST
         d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
         norm = bound.norm if units is None else math.sqrt(units.norm / together)
         norm = min(norm, radius * math.sqrt(d))
@@ -226,7 +224,6 @@ class _Run:
             self.scale,
             self.parameters,
             self.norm,
-            widest=self.given.norm is not None,
             units=self.units,
             before=before,
         )
@@ -304,10 +301,9 @@ def _release_norm(session: Session, scale: FloatArray, parameters: AdaptiveParam
 def _bound_units(run: _Run) -> None:
     """Release a bound on the contribution of a unit to the whole matrix."""
     inputs, session, rules = run.inputs, run.session, run.rules
-    radius = RADIUS if run.given.norm is None else WIDEST
     least = math.sqrt(rules.least_matrix_share * session.remaining)
-    half_width = exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
-    grid, mu = FeatureGrid(run.scale, radius, half_width), rules.norms_share * session.remaining
+    half_width = exact_half_width(inputs, WIDEST, WIDEST * math.sqrt(run.d), least)
+    grid, mu = FeatureGrid(run.scale, WIDEST, half_width), rules.norms_share * session.remaining
     typical = run.norm.typical
     run.units = release_unit_bound(session, grid, inputs, typical, math.sqrt(mu))  # proof: step 8
     run.alike = run.units.alike(run.d * typical, inputs.neighbours.together)
