@@ -115,11 +115,11 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 67_141,
+    "lines of source": 67_150,
     "modules": 236,
-    "lines of the core": 47_101,
+    "lines of the core": 47_110,
     "modules of the core": 170,
-    "private helpers used once": 511,
+    "private helpers used once": 512,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 37,
