@@ -26,11 +26,13 @@ from hushcov._validation import (
     shown,
 )
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import PURPOSES
 from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: What may be estimated: the covariance of rows, or of the means of units that have several.
 ESTIMANDS = ("rows", "unit-means")
+FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS = "both", "covariance", "relations"
+#: What a release is to be precise for.
+PURPOSES = (FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS)
 #: What a bandwidth begins with that is a maximum, up to which the width is found.
 UP_TO = "up-to:"
 #: What becomes of a fit that should stop a careful user.
@@ -285,6 +287,16 @@ TABLE = (
         f"[default: {PURPOSES[0]}]",
         choices=PURPOSES,
         type='{"both", "covariance", "relations"}, default="both"',
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "target",
+        "text",
+        "--target",
+        "A column that is to be regressed on all others. A part of the budget goes into that one "
+        "regression then, which is more precise; all other questions are answered as before.",
+        metavar="COLUMN",
+        type="str or int, optional",
         commands=("fit", "plan"),
     ),
     Option(

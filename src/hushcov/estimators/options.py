@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
-from hushcov.inputs import PURPOSES
-from hushcov.options import TABLE
+from hushcov.options import PURPOSES, TABLE
 
 T = TypeVar("T")
 
@@ -148,6 +147,7 @@ class PurposeOptions:
     """Options of estimators that may measure the covariance again, in the basis of a first look."""
 
     purpose: str = PURPOSES[0]
+    target: Any = None
 
 
 @with_options

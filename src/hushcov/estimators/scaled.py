@@ -22,10 +22,10 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.fit.registry import LARGEST_DENSE, check_memory
-from hushcov.inputs import COVARIANCE, LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
+from hushcov.options import ESTIMANDS, FOR_COVARIANCE, INVALID, check_given, check_parameters
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -499,8 +499,24 @@ class ScaledCovariance(PrivateCovariance):
             pure=not hasattr(self, "delta"),
             candidates=candidates,
             drop_nulls=self._counts_complete,
-            purpose=getattr(self, "purpose", COVARIANCE),
+            purpose=getattr(self, "purpose", FOR_COVARIANCE),
+            target=self._target(n_features),
         )
+
+    def _target(self, n_features: int) -> int | None:
+        """Return the place of the declared target, or refuse one that there is not."""
+        given, names = getattr(self, "target", None), self._names
+        if given is None:
+            return None
+        if isinstance(given, str):
+            if names is None or given not in names:
+                raise ParameterError(
+                    f"target must be a column of the records, got {given!r}: pass its name, or its "
+                    "position counted from 0."
+                )
+            return names.index(given)
+        cure = "it is the position of a column, counted from 0, or its name."
+        return check_integer("target", given, at_least=0, at_most=n_features - 1, cure=cure)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,8 +24,9 @@ from hushcov.exceptions import (
 )
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
-from hushcov.inputs import BOTH, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
+from hushcov.options import FOR_BOTH
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ class Request:
         Whether records that miss a value are left out, and the others counted.
     purpose : str
         What the release is to be precise for.
+    target : int, optional
+        Place of a declared target of a regression.
     """
 
     row_sparsity: int
@@ -187,7 +190,8 @@ class Request:
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
     drop_nulls: bool = False
-    purpose: str = BOTH
+    purpose: str = FOR_BOTH
+    target: int | None = None
 
     @property
     def prepares(self) -> bool:
@@ -218,6 +222,7 @@ class Request:
             neighbours=self.neighbours,
             candidates=self.candidates,
             purpose=self.purpose,
+            target=self.target,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:
