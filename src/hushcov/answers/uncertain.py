@@ -31,7 +31,7 @@ _OF_NOISE = 6.0  # that a pair may have and not be found
 # What a look has lost against a first matrix: noise that counts, over the size of the look, that
 # which a direction may have, and the largest logarithm of a tail. `looks.py coverage` of the
 # studies has chosen them.
-_BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.05, 0.1, 3.0
+_BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.06, 0.1, 3.0
 
 
 @dataclass(frozen=True, eq=False)
