@@ -90,6 +90,8 @@ class LocationRules:
     # those in a bin of many other columns that they are there.
     sure_deviations: float = 4.0
     fitting_deviations: float = 3.5
+    # A column is found with others if it has this part of their mean share, at least.
+    least_of_mean: float = 0.25
     # Clusters beyond so many scales are a law of their own. So often a column that lies in one
     # place is looked at in narrower cells, too: 2^30 scales.
     clusters: float = 6.01
@@ -466,6 +468,7 @@ def find_location(
         _settle_centred(columns, low_reach, n)  # proof: step 6
     _settle_by_bounds(columns, n, last=True, known_mean=known_mean)  # proof: step 5
     _settle_by_others(columns, popular, n)  # proof: step 4
+    _settle_together(columns, n, parameters.evidence_level)  # proof: step 4
     return _location(columns, bounds, n, known_mean=known_mean)  # proof: step 4
 
 
@@ -781,3 +784,33 @@ def _settle_by_others(columns: list[Column], popular: Counter[int], n: int) -> N
         if held > fitting * sigma and held + fitting * sigma > apart / 2 and square > 0:
             reach = scales.bounded_reach(2 / math.sqrt(share), RULES.low_reach)
             column.settle(ColumnPlace(column.centre, math.sqrt(share * square), reach))
+
+
+def _settle_together(columns: list[Column], n: int, level: float) -> None:
+    """Settle columns that nearly always have one value: where others are, all of them show.
+
+    Rare flags have their other value in octaves that are alike. Counts of one column are hidden by
+    noise there, but not their sum over columns. Each column is taken to have about its own share
+    of them, moved towards the mean by noise; one that has hardly any may be constant.
+    """
+    left = [(each, each.counts) for each in columns if each.way is not None]
+    left = [(each, own) for each, own in left if own is not None and 2 * own[-1] > n]
+    if len(left) < RULES.popular:
+        return
+    counts = np.stack([own[: scales.N_SIGNED] for _, own in left])
+    sigma = np.array([each.precision**-0.5 for each, _ in left])
+    together = counts.sum(axis=0) / math.sqrt(float(sigma @ sigma))
+    if together.max() < deviations(scales.N_SIGNED, level):
+        return
+    bins = np.flatnonzero(together > RULES.fitting_deviations)
+    shares = counts[:, bins] / n
+    mean = shares.mean(axis=0)
+    trust = mean**2 / (mean**2 + (sigma[:, None] / n) ** 2)
+    shares = np.maximum(mean + trust * (shares - mean), 0.0)
+    ends = np.exp2(bins % scales.N_OCTAVES + 1.0 + SMALLEST_EXPONENT)
+    for (column, _), own in zip(left, shares, strict=True):
+        square = float(own @ column.moments.square.ravel()[bins])
+        if own.sum() > RULES.least_of_mean * mean.sum() and square > 0:
+            scale = math.sqrt(square)
+            reach = scales.bounded_reach(float(ends.max()) / scale, RULES.low_reach)
+            column.settle(ColumnPlace(column.centre, scale, reach))
