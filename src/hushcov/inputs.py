@@ -110,7 +110,8 @@ class ReleaseInputs(_ZcdpBudget):
     record, that steps before the mechanism take of the budget, and `most_before` what they take at
     most: plans and forecasts are for what that leaves. `found` is what is expected to be known of
     means and scales by then. `candidates` are the pairs that may covary, where that is public: no
-    others are released.
+    others are released. `purpose` is one of `hushcov.options.PURPOSES`: relations, such as
+    regressions, are more precise where a part of the budget is spent on further looks.
     """
 
     n_records: int
@@ -123,6 +124,7 @@ class ReleaseInputs(_ZcdpBudget):
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
+    purpose: str = "both"
 
     def __post_init__(self) -> None:
         _check(self)

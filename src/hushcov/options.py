@@ -30,6 +30,9 @@ from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: What may be estimated: the covariance of rows, or of the means of units that have several.
 ESTIMANDS = ("rows", "unit-means")
+FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS = "both", "covariance", "relations"
+#: What a release is to be precise for.
+PURPOSES = (FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS)
 #: What a bandwidth begins with that is a maximum, up to which the width is found.
 UP_TO = "up-to:"
 #: What becomes of a fit that should stop a careful user.
@@ -273,6 +276,18 @@ TABLE = (
         "Column of identifiers, such as those of patients: all rows with one identifier are "
         "protected together. In a .npy file, its position counted from 0. It is no feature.",
         metavar="COLUMN",
+    ),
+    Option(
+        "purpose",
+        "choice",
+        "--purpose",
+        "What the release is to be precise for: the covariance itself, relations between columns "
+        "such as regressions and partial correlations, or both. Relations take further looks at "
+        "the records, in the basis of the first matrix, which gets less of the budget then.  "
+        f"[default: {PURPOSES[0]}]",
+        choices=PURPOSES,
+        type='{"both", "covariance", "relations"}, default="both"',
+        commands=("fit", "plan"),
     ),
     Option(
         "neighbours",
