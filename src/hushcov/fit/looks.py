@@ -163,6 +163,7 @@ def _look(
     rows = session.view(multiplied(grid, matrix, ones))  # proof: step 1
     one = np.full(D, 1 / (_STEP * step))  # 1, in the unit of these rows
     n, noise = session.n_records * share, inputs.neighbours.outer_product
+    squares, parts = np.empty(0), None
     if n * mu >= RULES.least_for_norms:
         of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
         noisy = rows.measure(norm_counts(one), of_norms)  # proof: step 2
@@ -174,7 +175,7 @@ def _look(
         # What noise adds to bins that are seen averages out; the others follow the tail.
         parts[: found.sure] = counts[: found.sure] / n
         squares, parts = squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
-    else:
+    if parts is None or not len(parts):  # nothing was counted, or all records are far too short
         squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
     bound = choose_bound(squares, parts, D, n, mu / noise)
     norm = math.sqrt(bound.square)

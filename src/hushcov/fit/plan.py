@@ -174,6 +174,8 @@ class Request:
         Whether records that miss a value are left out, and the others counted.
     purpose : str
         What the release is to be precise for.
+    takes_norms : bool
+        Whether norms, signs and tails are released even where means and scales are known.
     """
 
     row_sparsity: int
@@ -189,11 +191,12 @@ class Request:
     candidates: Candidates | None = None
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
+    takes_norms: bool = False
 
     @property
     def prepares(self) -> bool:
         """Whether there is something to find of means and scales before the mechanism."""
-        return not self.pure and not (self.known_mean and self.known_scale)
+        return not self.pure and (self.takes_norms or not (self.known_mean and self.known_scale))
 
     @property
     def found_before(self) -> str:
