@@ -174,6 +174,8 @@ class Request:
         Whether records that miss a value are left out, and the others counted.
     purpose : str
         What the release is to be precise for.
+    target : int, optional
+        Place of a declared target of a regression.
     takes_norms : bool
         Whether norms, signs and tails are released even where means and scales are known.
     """
@@ -191,6 +193,7 @@ class Request:
     candidates: Candidates | None = None
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
+    target: int | None = None
     takes_norms: bool = False
 
     @property
@@ -222,6 +225,7 @@ class Request:
             neighbours=self.neighbours,
             candidates=self.candidates,
             purpose=self.purpose,
+            target=self.target,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:
