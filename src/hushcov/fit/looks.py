@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
+from hushcov._words import number
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
 from hushcov.inputs import ReleaseInputs
@@ -81,6 +82,53 @@ def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[floa
     if not seen:
         return (1.0,)
     return known.get(inputs.purpose, (1.0,)) if inputs.target is None else RULES.shares_for_target
+
+
+def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | None:
+    """Return the expected width of intervals of regressions over that of least squares.
+
+    For normal records, from public numbers alone; None where there are no further looks. Tables
+    with skewed columns or flags have two to three times that.
+    """
+    mu, d = inputs.largest_mu() if mu is None else mu, inputs.n_features
+    parts, c = shares_of(inputs, np.ones(d), mu), inputs.neighbours.outer_product
+    if len(parts) == 1:
+        return None
+    mu, D = math.sqrt(parts[-1]) * mu, d + 1
+    noise = c * (D + 3 * math.sqrt(D)) if inputs.target is None else 4 * c * math.sqrt(D)
+    return math.sqrt(1 + noise**2 / (inputs.n_records * mu**2))
+
+
+def fewest_records(inputs: ReleaseInputs) -> int:
+    """Return how many records further looks need at this budget, about."""
+    noise = 2 * inputs.neighbours.outer_product * (inputs.n_features + 1) ** 1.5
+    return math.ceil(noise / (inputs.largest_mu() * RULES.most_noise))
+
+
+def width_words(inputs: ReleaseInputs) -> str:
+    """Say how precise regressions will be, for each purpose and for a declared target."""
+    usual = inputs.changed(purpose=FOR_BOTH, target=None)
+    both = expected_width(usual)
+    if both is None:
+        return (
+            "columns that are nearly collinear are hidden by noise: further looks at them need "
+            f"about {fewest_records(inputs):,} records at this budget"
+        )
+    asked = expected_width(inputs)
+    related = expected_width(usual.changed(purpose=FOR_RELATIONS))
+    declared = expected_width(usual.changed(target=0))
+    assert related is not None
+    assert declared is not None
+    others = (
+        f"{number(both, 2)} with purpose 'both', {number(related, 2)} with 'relations', "
+        f"{number(declared, 2)} for a declared target"
+    )
+    if asked is None:
+        return f"columns that are nearly collinear are hidden by noise; widths are {others}"
+    return (
+        f"intervals are about {number(asked, 2)} times as wide as those of least squares without "
+        f"privacy, and two to three times that where columns are skewed or rare flags ({others})"
+    )
 
 
 @dataclass(frozen=True, eq=False)
