@@ -66,6 +66,7 @@ _FINEST = 2.0**-40  # step of a basis
 _LARGEST_CONDITION = 1e8  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
+_RESIDUAL = "the residual of the declared target"
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
@@ -193,7 +194,8 @@ def look_further(
     steps = len(parts) > 1 and target is not None and scale[target] > 0
     for i, part in enumerate(parts[: len(parts) - steps]):
         mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
-        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share)
+        name = f"all pairs in the basis of look {i + 1}"
+        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share, name)
         seen = SeenMoments(look.basis, look.undone, look.noise_undone)
     assert look is not None
     return look, step_of_target(session, inputs, scale, look, share) if steps else None
@@ -207,6 +209,7 @@ def _look(
     step: float,
     mu: float,
     share: float,
+    name: str,
 ) -> FurtherLook:
     """Measure the moments of rows in a basis, at the bound that suits their norms."""
     places, D = np.flatnonzero(scale > 0), len(basis)
@@ -214,7 +217,7 @@ def _look(
     n, noise = session.n_records * share, inputs.neighbours.outer_product
     if n * mu >= RULES.least_for_norms:
         of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
-        noisy = rows.measure(norm_counts(one), of_norms)  # proof: step 2
+        noisy = rows.measure(norm_counts(one), of_norms, f"norms for {name}")  # proof: step 2
         squares, parts = _shares_of_norms(noisy, n, D, mu / noise, share)
     else:
         squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
@@ -223,7 +226,7 @@ def _look(
     wide = RULES.room * norm
     half_width = exact_half_width(inputs.changed(n_features=D), wide, norm, mu)
     query = Gram(FeatureGrid(one, wide, half_width), norm_in_steps(norm, D, wide, half_width))
-    noisy = rows.measure(query, mu)  # proof: step 3
+    noisy = rows.measure(query, mu, name)  # proof: step 3
     unit = noisy.unit / n
     off, on = (each * unit for each in noisy.deviations)
     law = bound.kept, bound.pull, bound.spread
@@ -260,7 +263,7 @@ def step_of_target(
     rows, one = _mapped(session, scale, basis, step, by_last=True)  # proof: step 5
     n, half = session.n_records * share, inputs.neighbours.moved(replaced=2, removed=1)
     of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
-    noisy = rows.measure(norm_counts(one), of_norms)
+    noisy = rows.measure(norm_counts(one), of_norms, f"norms for {_RESIDUAL}")
     squares, parts = _shares_of_norms(noisy, n, D - 1, mu, share)
     lengths = np.sqrt(squares)
     short = np.minimum(lengths, lengths[:, None])
@@ -274,7 +277,7 @@ def step_of_target(
     half_width = exact_half_width(inputs.changed(n_features=D), wide, bound, mu)
     grid = FeatureGrid(one, wide, half_width)
     query = BoundedSums(grid, norm_in_steps(bound, D - 1, wide, half_width))
-    noisy = rows.measure(query, mu)
+    noisy = rows.measure(query, mu, _RESIDUAL)
     unit = noisy.unit / n
     law = [float(each[best]) for each in (slope, spread, lost)]
     return TargetStep(inputs.target, places, basis, noisy.integers, unit, noisy.sd * unit, *law)
