@@ -103,7 +103,7 @@ def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | No
 def fewest_records(inputs: ReleaseInputs) -> int:
     """Return how many records further looks need at this budget, about."""
     noise = 2 * inputs.neighbours.outer_product * (inputs.n_features + 1) ** 1.5
-    return math.ceil(noise / (inputs.largest_mu() * RULES.most_noise))
+    return math.ceil(float(noise) / (inputs.largest_mu() * RULES.most_noise))
 
 
 def width_words(inputs: ReleaseInputs) -> str:
