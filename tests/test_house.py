@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 67_586,
+    "lines of source": 67_585,
     "modules": 237,
-    "lines of the core": 47_546,
+    "lines of the core": 47_545,
     "modules of the core": 171,
     "private helpers used once": 514,
     "class names used twice": 0,
