@@ -22,6 +22,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
+from hushcov.fit.looks import fewest_records
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
 from hushcov.inputs import ReleaseInputs
@@ -81,7 +82,8 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
     return hopeless_because(
         f"{_too_few(inputs)}: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
-        "Use more records, fewer features, or a larger budget."
+        "Use more records, fewer features, or a larger budget; regressions need about "
+        f"{fewest_records(inputs):,} records."
     )
 
 
