@@ -505,11 +505,12 @@ class ScaledCovariance(PrivateCovariance):
 
     def _target(self, n_features: int) -> int | None:
         """Return the place of the declared target, or refuse one that there is not."""
-        given, names = getattr(self, "target", None), self._names
+        given = getattr(self, "target", None)
         if given is None:
             return None
+        names = self._names or [f"x{place}" for place in range(n_features)]
         if isinstance(given, str):
-            if names is None or given not in names:
+            if given not in names:
                 raise ParameterError(
                     f"target must be a column of the records, got {given!r}: pass its name, or its "
                     "position counted from 0."
