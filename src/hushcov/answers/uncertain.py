@@ -276,11 +276,11 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         shape=shape,
         steady=steady,
         first=first,
-        lost=_lost(found.bias, len(look.basis), values, shape, first),
+        lost=what_is_lost(found.bias, len(look.basis), values, shape, first),
     )
 
 
-def _lost(
+def what_is_lost(
     bias: float, size: int, values: FloatArray, shape: FloatArray, first: Uncertain
 ) -> FloatArray:
     """Return L of what shortening may leave in a look, as `Uncertain` has it.
