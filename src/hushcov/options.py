@@ -26,6 +26,7 @@ from hushcov._validation import (
     shown,
 )
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import PURPOSES
 from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: What may be estimated: the covariance of rows, or of the means of units that have several.
@@ -273,6 +274,18 @@ TABLE = (
         "Column of identifiers, such as those of patients: all rows with one identifier are "
         "protected together. In a .npy file, its position counted from 0. It is no feature.",
         metavar="COLUMN",
+    ),
+    Option(
+        "purpose",
+        "choice",
+        "--purpose",
+        "What the release is to be precise for: the covariance itself, relations between columns "
+        "such as regressions and partial correlations, or both. Relations take further looks at "
+        "the records, in the basis of the first matrix, which gets less of the budget then.  "
+        f"[default: {PURPOSES[0]}]",
+        choices=PURPOSES,
+        type='{"both", "covariance", "relations"}, default="both"',
+        commands=("fit", "plan"),
     ),
     Option(
         "neighbours",

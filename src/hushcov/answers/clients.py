@@ -18,7 +18,7 @@ from hushcov._words import counted, number
 from hushcov.answers.columns import chosen_varying, doubts
 from hushcov.answers.files import Table
 from hushcov.answers.names import feature_names
-from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
+from hushcov.answers.uncertain import Uncertain, check_noise, relations
 from hushcov.exceptions import CapacityError, printable
 from hushcov.postprocess import values_at
 from hushcov.postprocess.bands import mend_dense
@@ -137,8 +137,12 @@ class EntryLaw:
 
     def added(self) -> FloatArray:
         """Return the covariance that the release adds to that of sampling."""
+        S, i, j = self.part.shape, self.rows, self.columns
+        noise = np.diag(self.noise_sd**2) if S is None else S[np.ix_(i, i)] * S[np.ix_(j, j)]
+        if S is not None:
+            noise += S[np.ix_(i, j)] * S[np.ix_(j, i)]
         shared = np.multiply.outer(self.shared_sd, self.shared_sd)
-        return np.asarray(self.part.n * (shared + np.diag(self.noise_sd**2)))
+        return np.asarray(self.part.n * (shared + noise))
 
     def variances(self) -> tuple[FloatArray, FloatArray]:
         """Return the diagonals of `sampling` and `total`, for matrices of any size."""
@@ -157,7 +161,7 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
     were not released are zero: surely where it is public that no others covary, else give or take
     `missing_sd`.
     """
-    part, known, scale = with_missing(release, features), coverage(release), scales_of(release)
+    part, known, scale = relations(release, features), coverage(release), scales_of(release)
     columns, rows = np.triu_indices(len(features))
     places, there = (features[rows], features[columns]), part.known[rows, columns]
     raw = np.asarray(values_at(release.integers, *places), dtype=np.float64) * release.unit
@@ -166,6 +170,7 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
         unit = scale[places[0]] * scale[places[1]] / kept
         shared = known.shared_errors(places, raw) * unit
         noise = noise_of(release, places) * unit
+    noise = noise if part.shape is None else part.noise_sd[rows, columns]
     public = release.of_candidates and release.parameters.get("adaptive_width") is not True
     doubt = np.zeros_like(noise) if public else part.noise_sd[rows, columns]
     noise, shared = np.where(there, noise, doubt), np.where(there, shared, 0.0)
@@ -336,6 +341,11 @@ def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
     P = np.linalg.inv(correlation)
     inverse = P[rows, rows] * P[columns, columns] + P[rows, columns] ** 2
     inverse[rows == columns] /= 4
+    if law.part.shape is not None:  # of the same form: the noise of a direction over its variance
+        turned = P @ (law.part.shape / np.multiply.outer(own, own))
+        d = len(P)
+        mean = (np.trace(turned) ** 2 + float((turned * turned.T).sum())) / (d * (d + 1))
+        return 1 + law.part.n * mean / (1 + law.part.excess)
     noise = law.part.n * (law.noise_sd / (own[rows] * own[columns])) ** 2
     return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
 

@@ -26,7 +26,14 @@ from hushcov._words import counted, number
 from hushcov.answers.columns import chosen_varying, doubts
 from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import check_noise, excess_of, put_right, uncertain, width_of
+from hushcov.answers.uncertain import (
+    check_noise,
+    excess_of,
+    put_right,
+    relations,
+    uncertain,
+    width_of,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import hard_threshold, is_sparse, multiply_outer, noise_norm
 from hushcov.release import Release
@@ -66,25 +73,32 @@ class AskedMatrix:
     factors: FloatArray  # scales over units: the noise of a pair is the product of two, times sd
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+    shape: FloatArray | None = None  # of the noise of a look, as `Uncertain` has it
 
 
-def asked_matrix(release: Release, features: Any, *, correlation: bool) -> AskedMatrix:
-    """Return the part of a release for a question, without levels that follow from others."""
+def asked_matrix(
+    release: Release, features: Any, *, correlation: bool, related: bool = False
+) -> AskedMatrix:
+    """Return the part of a release for a question, without levels that follow from others.
+
+    `related` asks for the last look, if there is one, which is better for an inverse.
+    """
     places, left_out, said = chosen_varying(release, features, "ask of", drowned=not correlation)
     _, n = check_noise(release)
     matrix: Matrix
     noise: Matrix
+    excess, shape = excess_of(release, places), None
     if release.selected is not None:
         kept = hard_threshold(in_scales(release), release.making.threshold)
     if is_sparse(release.integers):
         whole = sparse.coo_array(kept[places][:, places])
-        at, shape = (whole.row, whole.col), whole.shape
+        at, size = (whole.row, whole.col), whole.shape
         values, deviations = put_right(release, (places[at[0]], places[at[1]]), whole.data)
-        matrix = sparse.csr_array((values, at), shape=shape)
-        noise = sparse.csr_array((deviations, at), shape=shape)
+        matrix = sparse.csr_array((values, at), shape=size)
+        noise = sparse.csr_array((deviations, at), shape=size)
     else:
-        found = uncertain(release, places)
-        matrix, noise = found.values, found.noise_sd
+        found = relations(release, places) if related else uncertain(release, places)
+        matrix, noise, shape = found.values, found.noise_sd, found.shape
         if release.selected is not None:  # what the estimate leaves at zero
             gone = np.asarray(kept)[np.ix_(places, places)] == 0
             np.fill_diagonal(gone, False)
@@ -102,12 +116,13 @@ def asked_matrix(release: Release, features: Any, *, correlation: bool) -> Asked
         variance=noise * noise,
         unit=unit,
         n=n,
-        excess=excess_of(release, places),
+        excess=excess if shape is None else found.excess,
         correlation=correlation,
         complete=release.selected is None,
         factors=scales_of(release)[places] / unit,
         left_out=left_out,
         notes=(*said, *doubts(release, places, 0)),
+        shape=None if shape is None else shape / np.multiply.outer(unit, unit),
     )
 
 

@@ -20,8 +20,8 @@ from hushcov.answers.uncertain import (
     Uncertain,
     factor_estimate,
     nothing_known,
+    relations,
     width_of,
-    with_missing,
 )
 from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
@@ -122,7 +122,7 @@ def conditional(
             f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
             "released: pass public ones as means={...}, or release with centre='private'."
         )
-    shape = factor_estimate(release)
+    shape = None if release.making.look is not None else factor_estimate(release)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         variances = view(release, Y).matrix.diagonal()
     rows, zeros, said = [], 0, []
@@ -222,7 +222,7 @@ def _prediction(
     release: Release, target: int, X: IntArray, width: float, shape: FloatArray | None
 ) -> tuple[Uncertain, Linear]:
     """Predict from all given features if noise allows; else from partners, or with a ridge."""
-    part = with_missing(release, np.concatenate([[target], X]))
+    part = relations(release, np.concatenate([[target], X]))
     found = linear(part, width, shape, ridge=AUTO_RIDGE)
     if found.bounded:
         return part, found

@@ -31,6 +31,7 @@ _WORTH_A_RIDGE = 0.1
 _ROUNDS = 3  # in which the chosen coefficients replace the pilot in the expected error
 _LONG_TAIL = 1.5  # of its variance, from which on a column counts with what may be missing
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
+_DOUBTS = 2.0  # deviations of noise within which the first matrix refutes nothing
 _REFUTED = 0.05  # how often a true structure does not pass
 #: Weight of the coefficients of a structure beside those of a ridge, measured.
 WEIGHT_OF_STRUCTURE = 0.7
@@ -166,7 +167,7 @@ def linear(
     if len(part.features) == 1:
         alone = float(part.deviation(np.ones((1, 1))))
         return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros((1, 1)))
-    raw = shrunk(part.values, part.noise_sd)
+    raw = shrunk(part.values, part.of_squares)
     M, P = part.values[1:, 1:], part.covariance
     chosen = None if ridge is None else chosen_ridge(part, ridge, shape)
     b = raw if chosen is None else chosen.coefficients
@@ -190,11 +191,8 @@ def linear(
 
 def equation_covariance(part: Uncertain, b: FloatArray) -> FloatArray:
     """Return V(b), the covariance of the equations: noise, of which two share entries; sampling."""
-    tilde = np.concatenate([[1.0], -b])
-    square = part.noise_sd[1:] ** 2
-    shared = square[:, 1:] * np.multiply.outer(b, b)
-    np.fill_diagonal(shared, square @ tilde**2)
-    P = part.covariance
+    tilde, P = np.concatenate([[1.0], -b]), part.covariance
+    shared = part.of_equations(b)
     return np.asarray(shared + (1 + part.excess) * (tilde @ P @ tilde) * P[1:, 1:] / part.n)
 
 
@@ -209,8 +207,7 @@ def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, 
     if trace == 0:  # nothing is off, and b is all that passes
         return equations.T @ equations, 0.0
     V = V / trace + _LEAST * np.eye(len(b)) / len(b)
-    form = np.diag((part.noise_sd[1:] ** 2).sum(axis=0))
-    form = form + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
+    form = part.of_traces + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
     W = equations.T @ np.linalg.solve(V, equations) - width**2 * form
     return np.asarray(W), width**2 * trace
 
@@ -231,10 +228,10 @@ def _within_limit(part: Uncertain, b: FloatArray, width: float, limit: float) ->
     right = vectors.T @ W[1:, 0]
     if np.any((right**2 / (own + ridges[:, None])).sum(axis=1) - W[0, 0] + ridges * limit**2 < 0):
         return None  # there are none of that length
-    weak, noise = vectors[:, own <= unit], part.noise_sd[1:, 1:] ** 2
-    doubt = width * np.sqrt(2 * np.einsum("ik,ik->k", weak**2, noise @ weak**2))
+    weak = vectors[:, own <= unit]
+    doubt = width * np.sqrt(part.of_forms(np.vstack([np.zeros(weak.shape[1]), weak])))
     gain = (limit + np.abs(weak.T @ b)) ** 2 @ (np.einsum("ik,ik->k", weak, P @ weak) + doubt)
-    both = np.vstack([P, np.diag(np.sqrt(noise.sum(axis=0)))])  # as `shrunk` has it
+    both = np.vstack([P, part.of_squares])  # as `shrunk` has it
     inverse = np.linalg.lstsq(both, np.eye(*both.shape), rcond=_LEAST)[0]
     load = (weak**2).sum(axis=1)
     hidden, left = load >= min(_HIDDEN, load.max()), _unexplained(part, b, inverse)
@@ -268,18 +265,17 @@ def _unexplained(part: Uncertain, b: FloatArray, inverse: FloatArray) -> tuple[f
 # ---- coefficients that predict ----
 
 
-def shrunk(M: FloatArray, sd: FloatArray) -> FloatArray:
+def shrunk(M: FloatArray, of_squares: FloatArray) -> FloatArray:
     """Return coefficients of the first feature on the others.
 
-    Noise of variance s^2 makes the square of M_XX larger by the sums of s^2 over its columns, and
-    an inverse too large by as much: least squares of M_Xy on M_XX with that ridge. It vanishes
-    where noise is small.
+    Noise makes the square of M_XX larger by a matrix, of which `of_squares` is a root, and an
+    inverse too large by as much: least squares of M_Xy on M_XX with that ridge. It vanishes where
+    noise is small.
     """
     values, vectors = np.linalg.eigh(M[1:, 1:])
     P = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    ridge = np.diag(np.sqrt((sd[1:, 1:] ** 2).sum(axis=0)))
     right = np.concatenate([M[1:, 0], np.zeros(len(P))])
-    return np.asarray(np.linalg.lstsq(np.vstack([P, ridge]), right, rcond=_LEAST)[0])
+    return np.asarray(np.linalg.lstsq(np.vstack([P, of_squares]), right, rcond=_LEAST)[0])
 
 
 def _with_ridge(part: Uncertain, ridge: float) -> tuple[FloatArray, FloatArray]:
@@ -321,7 +317,7 @@ def chosen_ridge(
     ridges = _TRIED * unit + np.where(_TRIED > 0, _LEAST, 0.0)
     regular = values[0] > _LEAST * values[-1]
     weights = 1 / (values + ridges[0 if regular else 1 :, None])  # a row for each ridge
-    pilot, place = shrunk(M, part.noise_sd), 0
+    pilot, place = shrunk(M, part.of_squares), 0
     for _ in range(_ROUNDS):
         V = np.einsum("ij,ik,kj->j", vectors, equation_covariance(part, pilot), vectors)
         bias = (1 - weights * values) * (vectors.T @ pilot)
@@ -338,6 +334,7 @@ def chosen_ridge(
         place += int(np.argmax(shares))
         kept = _factor(part, inverses[place])
     G, used = inverses[place], float(ridges[place + (not regular)])
+    kept *= _factor_of_first(part, G @ M[1:, 0])
     b = kept * (G @ M[1:, 0])
     made = ChosenRidge(b, used, kept, max(explained_share(part, b, kept * G)[0], 0.0), long)
     least_squares = used == 0 and kept == 1
@@ -354,12 +351,29 @@ def _factor(part: Uncertain, G: FloatArray) -> float:
     return 1.0 if kept > 1 - _WORTH_A_RIDGE else kept
 
 
+def _factor_of_first(part: Uncertain, b: FloatArray) -> float:
+    """Return what to multiply coefficients by, where the first matrix says that they are too large.
+
+    Further looks shorten far records more, which may have other relations than most.
+    """
+    if part.first is None:
+        return 1.0
+    M = part.first.values
+    explains, shared = float(b @ M[1:, 1:] @ b), float(b @ M[1:, 0])
+    doubt = float(np.sqrt(part.first.of_forms(np.concatenate([[0.0], b]))))
+    of_shared = float(np.sqrt(b**2 @ part.first.noise_sd[1:, 0] ** 2))
+    surely = explains - _DOUBTS * doubt
+    if surely <= 0 or shared + _DOUBTS * of_shared >= surely:
+        return 1.0
+    return float(np.clip(shared / explains, 0.0, 1.0))
+
+
 def _with_factors(
     made: ChosenRidge, part: Uncertain, G: FloatArray, shape: FloatArray
 ) -> ChosenRidge:
     """Take the mean with the coefficients of a structure, unless the equations refute these."""
     M, b = part.values, made.coefficients
-    other = shrunk(shape, np.zeros_like(shape))
+    other = shrunk(shape, np.zeros_like(shape[1:, 1:]))
     V, off = equation_covariance(part, other), M[1:, 0] - M[1:, 1:] @ other
     passes = off @ np.linalg.lstsq(V, off, rcond=_LEAST)[0] <= special.chdtri(len(b), _REFUTED)
     b = b + WEIGHT_OF_STRUCTURE * (other - b)
@@ -382,7 +396,8 @@ def _for_predictions(part: Uncertain) -> tuple[Uncertain, BoolArray]:
     pairs = part.known & ~np.eye(len(more), dtype=bool)
     usual = float(np.median(part.noise_sd[pairs])) if pairs.any() else 0.0
     noise = np.where(part.known, part.noise_sd, np.minimum(part.noise_sd, usual))
-    values = part.values + np.diag(np.where(long, more, 0.0))
+    values = part.values if part.steady is None else part.steady
+    values = values + np.diag(np.where(long, more, 0.0))
     return replace(part, values=values, noise_sd=noise), long[1:]
 
 
@@ -394,8 +409,8 @@ def explained_share(part: Uncertain, b: FloatArray, G: FloatArray) -> tuple[floa
     of the equations (Stein). The error of predicting the mean is M_yy, so that noise of that entry
     is not counted.
     """
-    tilde, square = np.concatenate([[1.0], -b]), part.noise_sd**2
-    noise = 2 * tilde**2 @ square @ tilde**2 - tilde**4 @ square.diagonal() - square[0, 0]
+    tilde = np.concatenate([[1.0], -b])
+    noise = float(part.of_forms(tilde)) - float(part.noise_sd[0, 0]) ** 2
     fitted = 2 * float((G * equation_covariance(part, b)).sum())
     error = float(tilde @ part.values @ tilde) + fitted
     own = max(float(part.values[0, 0]), 1e-300)

@@ -8,12 +8,14 @@ an inverse is known, and taken off.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
+from scipy.linalg import eigh
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level
@@ -129,7 +131,7 @@ def partial_correlations(
     Features that are not named are not held fixed.
     """
     level = check_level(level)
-    of = asked_matrix(release, features, correlation=True)
+    of = asked_matrix(release, features, correlation=True, related=True)
     assert release.noise_sd is not None
     groups, whole = _groups(release, of)
     d = len(of.features)
@@ -196,6 +198,10 @@ def _dense(matrix: Matrix, inside: IntArray) -> FloatArray:
 
 def _clear(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> bool:
     """Return whether the smallest eigenvalue of some features stands clear of the noise."""
+    if of.shape is not None:  # in units of the noise, which is alike in all directions then
+        block = np.ix_(inside, inside)
+        least = float(eigh(_dense(of.matrix, inside), of.shape[block], eigvals_only=True)[0])
+        return least > _CLEAR * 2 * math.sqrt(len(inside))
     least = float(np.linalg.eigvalsh(_dense(of.matrix, inside))[0])
     return least > _CLEAR * noise_norm(of.factors[inside], *noise_sd)
 
@@ -229,18 +235,24 @@ def _inverted(
         return np.ones((1, 1)), np.full((1, 1), np.nan)
     if (variance == 0).any() or not _clear(of, inside, noise_sd):
         return None
-    inverse = _without_noise(matrix, variance)
+    shape = None if of.shape is None else of.shape[np.ix_(inside, inside)]
+    inverse = _without_noise(matrix, variance, shape)
     if inverse is None:
         return None
     a = inverse / np.sqrt(inverse.diagonal())
     values = -inverse / np.sqrt(np.multiply.outer(inverse.diagonal(), inverse.diagonal()))
     np.fill_diagonal(values, 1.0)
-    noise = np.array([_noise_of(a, values[i], variance, i) for i in range(len(a))])
+    if shape is None:
+        noise = np.array([_noise_of(a, values[i], variance, i) for i in range(len(a))])
+    else:
+        noise = _noise_of_look(a.T @ shape @ a, values)
     sampling = (1 + of.excess) * (1 - values**2) ** 2 / max(of.n - len(a), 1)
     return values, np.sqrt(np.maximum(noise, 0.0) + sampling)
 
 
-def _without_noise(matrix: FloatArray, variance: FloatArray) -> FloatArray | None:
+def _without_noise(
+    matrix: FloatArray, variance: FloatArray, shape: FloatArray | None
+) -> FloatArray | None:
     """Return the inverse without the mean of what noise adds; None where there is none.
 
     The inverse Q of the mean solves Q (M + D(Q)) = 1, where D(Q) is the mean of N Q N for noise N.
@@ -250,12 +262,27 @@ def _without_noise(matrix: FloatArray, variance: FloatArray) -> FloatArray | Non
     inverse = np.linalg.inv(matrix)
     for _ in range(_ROUNDS):
         before = inverse
-        added = across * inverse
-        np.fill_diagonal(added, variance @ inverse.diagonal())
+        if shape is None:
+            added = across * inverse
+            np.fill_diagonal(added, variance @ inverse.diagonal())
+        else:
+            added = np.trace(shape @ inverse) * shape + shape @ inverse @ shape
         inverse = np.linalg.inv(matrix + added)
         if np.abs(inverse - before).max() <= _SETTLED * np.abs(inverse).max():
             break
     return np.asarray(inverse) if np.linalg.eigvalsh(inverse)[0] > 0 else None
+
+
+def _noise_of_look(T: FloatArray, r: FloatArray) -> FloatArray:
+    """Return variances of all partial correlations by the noise of a look, as `_noise_of` does.
+
+    T is A'SA, where A has the columns a_i: a_i' N a_j and a_k' N a_l have the covariance
+    T_ik T_jl + T_il T_jk.
+    """
+    own = T.diagonal()
+    pairs = np.multiply.outer(own, own) + T**2
+    both = r * 2 * T * np.add.outer(own, own)
+    return np.asarray(pairs + both + r**2 / 2 * (np.add.outer(own**2, own**2) + 2 * T**2))
 
 
 def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> FloatArray:

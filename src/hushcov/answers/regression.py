@@ -38,8 +38,8 @@ from hushcov.answers.uncertain import (
     check_noise,
     factor_estimate,
     nothing_known,
+    relations,
     width_of,
-    with_missing,
 )
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
@@ -195,7 +195,8 @@ def regress(
     """Regress one feature on others; `Answers.regression` has the parameters.
 
     Without `on` these are the features whose pair with the target was found, the strongest first,
-    as many as the noise lets apart; or all, through factors, where the release is made of factors.
+    as many as the noise lets apart; or all, where the release is made of factors or has a further
+    look.
     """
     return regression_with_parts(release, target, on, level=level, limit=limit, ridge=ridge)[0]
 
@@ -211,14 +212,15 @@ def regression_with_parts(
         ridge = check_real("ridge", ridge, above=0, or_zero=True, cure=cure)
     check_noise(release)
     y, notes = _target(release, target)
-    shape, said = factor_estimate(release), list[str]()
-    apart = on is None and shape is None
+    looked, said = release.making.look is not None, list[str]()
+    shape = None if looked else factor_estimate(release)
+    apart = on is None and shape is None and not looked
     if apart:
         X, more = without_references(release, partners(release, y))
         part, said = _separable(release, y, X, width)
     else:
         X, more, said = _asked(release, y, on)
-        part = with_missing(release, np.concatenate([[y], X]))
+        part = relations(release, np.concatenate([[y], X]))
     found = linear(part, width, shape, None if apart else limit, ridge)
     if not found.bounded:
         said.append(UNBOUNDED)
@@ -320,7 +322,7 @@ def _separable(
     release: Release, target: int, X: IntArray, width: float
 ) -> tuple[Uncertain, list[str]]:
     """Take features in their order, but those that noise does not let apart from others."""
-    whole = with_missing(release, np.concatenate([[target], X]))
+    whole = relations(release, np.concatenate([[target], X]))
     if len(X) < 2 or linear(whole, width).bounded:
         return whole, [] if len(X) else ["No partner of it was found."]
     kept = np.arange(2)

@@ -6,6 +6,7 @@ projected, so that noise has its known law; the losses to bounds on records are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -48,6 +49,13 @@ class Uncertain:
         By how much more than normal records these vary: the largest fourth moment over 3, less 1.
     tail : ndarray
         About the logarithm of what each variance is larger by than was released.
+    shape : ndarray, optional
+        S of the noise of a further look, where u' E v has the variance (u'Su)(v'Sv) + (u'Sv)^2. The
+        noise of different entries is independent where there is none.
+    steady : ndarray, optional
+        Values for coefficients that predict, without directions that noise hides.
+    first : Uncertain, optional
+        The same part of the first matrix, which shortens records less.
     """
 
     features: IntArray
@@ -57,6 +65,9 @@ class Uncertain:
     n: int
     excess: float
     tail: FloatArray
+    shape: FloatArray | None = None
+    steady: FloatArray | None = None
+    first: Uncertain | None = None
 
     @cached_property
     def deviations(self) -> FloatArray:
@@ -77,18 +88,24 @@ class Uncertain:
     def standardized(self) -> Uncertain:
         """Return the matrix in units of the deviations."""
         unit = np.multiply.outer(self.deviations, self.deviations)
-        return replace(self, values=self.values / unit, noise_sd=self.noise_sd / unit)
+        return self._mapped(lambda matrix: matrix / unit)
 
     def part(self, places: IntArray) -> Uncertain:
         """Return the part of some features, given by position."""
         block = np.ix_(places, places)
+        found = self._mapped(lambda matrix: matrix[block])
+        features, tail = self.features[places], self.tail[places]
+        return replace(found, features=features, known=self.known[block], tail=tail)
+
+    def _mapped(self, change: Callable[[FloatArray], FloatArray]) -> Uncertain:
+        """Return it with every matrix changed."""
         return replace(
             self,
-            features=self.features[places],
-            values=self.values[block],
-            noise_sd=self.noise_sd[block],
-            known=self.known[block],
-            tail=self.tail[places],
+            values=change(self.values),
+            noise_sd=change(self.noise_sd),
+            shape=None if self.shape is None else change(self.shape),
+            steady=None if self.steady is None else change(self.steady),
+            first=None if self.first is None else self.first._mapped(change),
         )
 
     @property
@@ -105,13 +122,59 @@ class Uncertain:
         elliptical ones.
         """
         G = np.asarray(gradients)
-        twice = np.where(np.eye(G.shape[-1], dtype=bool), 1.0, 2.0)
-        noise = np.einsum("...ij,ij->...", np.tril(G * twice) ** 2, self.noise_sd**2)
+        if self.shape is None:
+            twice = np.where(np.eye(G.shape[-1], dtype=bool), 1.0, 2.0)
+            noise = np.einsum("...ij,ij->...", np.tril(G * twice) ** 2, self.noise_sd**2)
+        else:
+            noise = 2 * _trace_of_square(G @ self.shape)
         GS = G @ self.covariance
-        squares = np.einsum("...ij,...ji->...", GS, GS)
+        squares = _trace_of_square(GS)
         traces = np.einsum("...ii->...", GS)
         sampling = (2 * (1 + self.excess) * squares + self.excess * traces**2) / self.n
         return np.asarray(np.sqrt(noise + np.maximum(sampling, 0.0)))
+
+    def of_equations(self, b: FloatArray) -> FloatArray:
+        """Return the covariance of the noise of M_Xy - M_XX b, y being the first feature."""
+        tilde = np.concatenate([[1.0], -b])
+        if self.shape is not None:
+            turned = self.shape @ tilde
+            own = tilde @ turned * self.shape[1:, 1:]
+            return np.asarray(own + np.multiply.outer(turned[1:], turned[1:]))
+        square = self.noise_sd[1:] ** 2
+        shared = square[:, 1:] * np.multiply.outer(b, b)
+        np.fill_diagonal(shared, square @ tilde**2)
+        return np.asarray(shared)
+
+    def of_forms(self, directions: FloatArray) -> FloatArray:
+        """Return the variance of the noise of u' M u for each column u."""
+        u = directions
+        if self.shape is not None:
+            return np.asarray(2 * np.einsum("i...,ij,j...->...", u, self.shape, u) ** 2)
+        square = self.noise_sd**2
+        once = np.einsum("i...,i->...", u**4, square.diagonal())
+        return np.asarray(2 * np.einsum("i...,ij,j...->...", u**2, square, u**2) - once)
+
+    @cached_property
+    def of_traces(self) -> FloatArray:
+        """Return the matrix T with (1, -b)' T (1, -b) equal to the trace of `of_equations(b)`."""
+        if self.shape is None:
+            return np.diag((self.noise_sd[1:] ** 2).sum(axis=0))
+        S = self.shape
+        return np.asarray(np.trace(S[1:, 1:]) * S + S[:, 1:] @ S[1:, :])
+
+    @cached_property
+    def of_squares(self) -> FloatArray:
+        """Return a root of the mean of E_XX E_XX, where E is the noise."""
+        if self.shape is None:
+            return np.diag(np.sqrt((self.noise_sd[1:, 1:] ** 2).sum(axis=0)))
+        S = self.shape[1:, 1:]
+        values, vectors = np.linalg.eigh(S)
+        roots = np.sqrt(np.maximum(values * (values + np.trace(S)), 0.0))
+        return np.asarray((vectors * roots) @ vectors.T)
+
+
+def _trace_of_square(matrices: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("...ij,...ji->...", matrices, matrices))
 
 
 def check_noise(release: Release) -> tuple[float, int]:
@@ -166,6 +229,38 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         n=check_noise(release)[1],
         excess=excess_of(release, features),
         tail=coverage(release).tail[features],
+    )
+
+
+def relations(release: Release, features: IntArray) -> Uncertain:
+    """Return the part of a release for these features that is best for relations among them.
+
+    That is the last look, where there is one that has them all.
+    """
+    look = release.making.look
+    if look is None or not np.isin(features, look.features).all():
+        return with_missing(release, features)
+    found, n = look.moments, check_noise(release)[1]
+    places = np.searchsorted(look.features, features)
+    block = np.ix_(places, places)
+    scale = scales_of(release)[features]
+    unit = np.multiply.outer(scale, scale)
+    values, steady, shape = (
+        each[block] * unit for each in (found.values, found.steady, found.noise)
+    )
+    first, own = uncertain(release, features), np.maximum(steady.diagonal(), 1e-300)
+    drawn = shape.diagonal()
+    return Uncertain(
+        features=features,
+        values=values,
+        noise_sd=np.sqrt(np.multiply.outer(drawn, drawn) + shape**2),
+        known=np.ones(values.shape, dtype=bool),
+        n=n,
+        excess=found.spread + n * found.bias**2 - 1,
+        tail=first.tail + np.log(np.maximum(first.values.diagonal() / own, 1.0)),
+        shape=shape,
+        steady=steady,
+        first=first,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov.estimators.base import SummedCovariance, name_features
-from hushcov.estimators.options import CandidateOptions, with_options
+from hushcov.estimators.options import CandidateOptions, PurposeOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.fit import Plan
@@ -22,15 +22,18 @@ from hushcov.fit.gaussian.mechanism import (
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.fit.mechanism import MechanismPlan
 from hushcov.fit.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import COVARIANCE, ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.queries import SummedGram
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
+# Sums cannot be looked at again, and say nothing of records that miss a value.
+_OF_SUMS: dict[str, Any] = {"drop_nulls": False, "purpose": COVARIANCE}
+
 
 @with_options
-class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovariance):
+class GaussianCovariance(CandidateOptions, PurposeOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
@@ -128,7 +131,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
         with self._fresh():
             self._check_ledger()
             record_map, n_records = statistics.record_map, statistics.n_records
-            request = replace(self._request(statistics.n_features), drop_nulls=False)
+            request = replace(self._request(statistics.n_features), **_OF_SUMS)
             inputs, stages = request.divide(n_records, statistics.n_features)
             name_features(self, statistics.n_features, record_map.feature_names)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
@@ -150,7 +153,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        request = replace(self._request(n_features), drop_nulls=False)
+        request = replace(self._request(n_features), **_OF_SUMS)
         inputs = request.inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)

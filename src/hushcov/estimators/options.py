@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+from hushcov.inputs import PURPOSES
 from hushcov.options import TABLE
 
 T = TypeVar("T")
@@ -140,6 +141,13 @@ class CentreOptions(ForecastOptions):
     bounds: Any = None
     transforms: Any = None
     marginals: float | None = None
+
+
+@with_options
+class PurposeOptions:
+    """Options of estimators that may measure the covariance again, in the basis of a first look."""
+
+    purpose: str = PURPOSES[0]
 
 
 @with_options

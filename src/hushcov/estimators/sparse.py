@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
-from hushcov.estimators.options import CandidateOptions, with_options
+from hushcov.estimators.options import CandidateOptions, PurposeOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.fit import candidate_mechanisms, check_installed, default_mechanism, mechanisms
@@ -41,7 +41,7 @@ class Factors(NamedTuple):
 
 
 @with_options
-class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
+class PrivateSparseCovariance(CandidateOptions, PurposeOptions, ApproximateCovariance):
     """Covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Nothing need be known: means, scales and norms are found privately, and so is whether few pairs

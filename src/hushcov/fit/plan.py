@@ -24,7 +24,7 @@ from hushcov.exceptions import (
 )
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import BOTH, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.release import Release
 
@@ -171,6 +171,8 @@ class Request:
         The pairs that may covary, where that is public.
     drop_nulls : bool
         Whether records that miss a value are left out, and the others counted.
+    purpose : str
+        What the release is to be precise for.
     """
 
     row_sparsity: int
@@ -185,6 +187,7 @@ class Request:
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
     drop_nulls: bool = False
+    purpose: str = BOTH
 
     @property
     def prepares(self) -> bool:
@@ -214,6 +217,7 @@ class Request:
             self.delta,
             neighbours=self.neighbours,
             candidates=self.candidates,
+            purpose=self.purpose,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:

@@ -36,6 +36,8 @@ def transformed(transforms: Transforms) -> View:
     return transforms.view
 
 
-def multiplied(grid: FeatureGrid, matrix: FloatArray | IntArray) -> View:
-    """Round the features on a grid, and multiply each row of integers by a matrix of integers."""
-    return partial(MultipliedRecords, grid=grid, matrix=matrix)
+def multiplied(
+    grid: FeatureGrid, matrix: FloatArray | IntArray, constant: IntArray | None = None
+) -> View:
+    """Round the features on a grid; multiply each row by integers, and add a constant one."""
+    return partial(MultipliedRecords, grid=grid, matrix=matrix, constant=constant)

@@ -21,6 +21,7 @@ from hushcov._words import NULL_CURES, number
 from hushcov._words import counted as number_of
 from hushcov.kernel.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
+from hushcov.release.looks import Look
 
 if TYPE_CHECKING:
     from hushcov.kernel.session import Session
@@ -176,6 +177,8 @@ class Making:
         Kind of each feature by the codebook, None where it says nothing; None without a codebook.
     tails : Tails, optional
         How far records and features reach, where that was released: intervals follow it.
+    look : Look, optional
+        The covariance measured again in another basis, where that was done: for regressions.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -203,6 +206,7 @@ class Making:
     marginals: tuple[Transform | None, ...] | None = None
     kinds: tuple[Kind | None, ...] | None = None
     tails: Tails | None = None
+    look: Look | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
     dataset: str | None = field(default=None, compare=False)

@@ -27,6 +27,7 @@ from hushcov.release.document import (
     Tails,
     plain,
 )
+from hushcov.release.looks import Look
 
 FORMAT = 10
 #: The longest list that `release.json` holds by itself.
@@ -359,6 +360,34 @@ _FILE = _object(
         ),
     }
 )
+
+
+def _square(kind: type) -> Reader:
+    """Make a reader of a square matrix of finite doubles, or of integers of 64 bits."""
+
+    def read(name: str, value: Any, d: int) -> Any:
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            found = np.array(value, dtype=kind)
+            same = isinstance(value, np.ndarray) or found.tolist() == value
+            square = found.ndim == 2 and found.shape[0] == found.shape[1]
+            if same and square and np.isfinite(found).all():
+                return found
+        wrong(name, "a square matrix of numbers")
+
+    return read
+
+
+def _look(**found: Any) -> Look:
+    places, size = np.array(found.pop("features"), dtype=np.int64), len(found["basis"])
+    whole = found["products"].shape == found["basis"].shape and size - len(places) in (0, 1)
+    products = found["products"]
+    whole = whole and len(places) > 0 and np.array_equal(products, products.T)
+    if not whole or np.linalg.matrix_rank(found["basis"]) < size or not 0 < found["kept"] <= 1:
+        wrong("making.look", "a symmetric matrix of the features in a basis of them")
+    off, on = found.pop("noise_sd").tolist()
+    return Look(places, noise_sd=(off, on), **found)
+
+
 _COMPLETE = _whole("one of three whole numbers")
 _MAKING: dict[str, Reader] = {
     "n_records": _or_null(_whole("null or a number of records", least=1)),
@@ -396,6 +425,19 @@ _MAKING: dict[str, Reader] = {
                 "noise": _number,
             },
             Structure,
+        )
+    ),
+    "look": _or_null(
+        _object(
+            {
+                "features": _unresolved,
+                "basis": _square(np.float64),
+                "products": _square(np.int64),
+                "noise_sd": _numbers(2),
+                **dict.fromkeys(("unit", "spread"), _number),
+                **dict.fromkeys(("kept", "pull"), _share),
+            },
+            _look,
         )
     ),
     "bounds": _or_null(_bounds),

@@ -26,6 +26,7 @@ from hushcov.fit.adaptive.pairs import (
     with_errors,
 )
 from hushcov.fit.adaptive.rules import AdaptiveRules
+from hushcov.fit.looks import averaged, first_seen, look_further, shares_of
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
     WIDEST,
@@ -54,6 +55,7 @@ from hushcov.postprocess.structure import (
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
+from hushcov.release.looks import Look
 
 _ALL_EIGENVECTORS = 500  # features up to which all eigenvectors take a fraction of a second
 
@@ -205,6 +207,7 @@ class _Run:
     sampled: int
     units: UnitBound | None = None
     alike: float | None = None
+    look: Look | None = None
 
     @property
     def inputs(self) -> ReleaseInputs:
@@ -368,7 +371,8 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
 
     A bound cuts directions in proportion to the squares of their eigenvalues, so that a strong
     factor loses most: the more it stands out, the higher the bound. Without a probe the matrix
-    itself is released first, for a small share of the time.
+    itself is released first, for a small share of the time. Further looks follow where the purpose
+    asks for them and noise leaves enough to see.
     """
     session, rules = run.session, run.rules
     if probe is None:
@@ -393,7 +397,14 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
                 trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
                 whole = run.matrix((whole, trust))
     whole = whole or run.matrix()
-    whole.measure(session.mu_left)
+    share, *others = shares_of(run.inputs, np.count_nonzero(run.scale), session.mu_left)
+    whole.measure(math.sqrt(share) * session.mu_left)
+    if others:
+        ones = run.given.location is not None
+        seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, ones=ones)
+        share = run.given.share
+        run.look = look_further(session, run.inputs, run.scale, seen, others, share)
+        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, run.look)
     return whole
 
 
@@ -515,6 +526,7 @@ def _document(
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,
+            look=run.look,
             parts=parts_of(run.session),
         ),
     )

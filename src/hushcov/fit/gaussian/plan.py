@@ -24,6 +24,7 @@ from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
+from hushcov.fit.looks import shares_of, with_look
 from hushcov.fit.mechanism import (
     REFERENCE_MODELS,
     SCALES,
@@ -136,8 +137,11 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
         if prepared.norm is not None and self.row_norm is None:
             known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
-        parameters = gaussian_parameters(inputs, mu=prepared.session.mu_left, **known)
-        return release_gaussian(prepared.session, prepared.feature_scale, parameters)
+        session, scale = prepared.session, prepared.feature_scale
+        share, *others = shares_of(inputs, np.count_nonzero(scale), session.mu_left)
+        parameters = gaussian_parameters(inputs, mu=math.sqrt(share) * session.mu_left, **known)
+        release = release_gaussian(session, scale, parameters)
+        return with_look(release, prepared, inputs, others) if others else release
 
     def threshold(self, release: Release) -> float:
         """Return the given threshold, or the one that follows from the noise of the release."""

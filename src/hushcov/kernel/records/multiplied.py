@@ -13,11 +13,12 @@ from hushcov.kernel.records.base import MappedRecords, Records
 
 
 class MultipliedRecords(MappedRecords):
-    """The rows y M, where y are a record's integers on a grid and M is a matrix of integers.
+    """The rows y M + c, where y are a record's integers on a grid; M and c are integers.
 
     Rows and matrix are small enough for every partial sum of a product to be an integer that
     float64 holds exactly. So the rows are the same whatever the block size, the order of the
-    records and the library that multiplies.
+    records and the library that multiplies. A row of zeros, such as one that misses a value, stays
+    zeros.
 
     Parameters
     ----------
@@ -27,7 +28,9 @@ class MultipliedRecords(MappedRecords):
         How a record is clipped and rounded to integers.
     matrix : ndarray of shape (n_features, n_columns)
         Public integers, as float64 or int64, small enough to keep
-        n_features * half_width * max |matrix| below 2**53.
+        (n_features * half_width + 1) * max |matrix| below 2**53.
+    constant : ndarray of shape (n_columns,), optional
+        Public integers, no larger than the largest of the matrix may be. Zeros if left out.
 
     Privacy
     -------
@@ -35,7 +38,13 @@ class MultipliedRecords(MappedRecords):
     neighbours; the matrix must be public, or released before.
     """
 
-    def __init__(self, records: Records, grid: FeatureGrid, matrix: FloatArray | IntArray) -> None:
+    def __init__(
+        self,
+        records: Records,
+        grid: FeatureGrid,
+        matrix: FloatArray | IntArray,
+        constant: FloatArray | IntArray | None = None,
+    ) -> None:
         grid.check_features(records.n_features)
         if matrix.ndim != 2 or matrix.shape[0] != grid.n_features or matrix.shape[1] == 0:
             raise DataError(
@@ -43,25 +52,30 @@ class MultipliedRecords(MappedRecords):
                 f"one column, got shape {matrix.shape}: pass the matrix that multiplies a record "
                 "from the right."
             )
-        if not np.array_equal(matrix, np.rint(matrix)) or not np.isfinite(matrix).all():
+        added = np.zeros(matrix.shape[1]) if constant is None else constant
+        both = np.vstack([matrix, added])
+        if not np.array_equal(both, np.rint(both)) or not np.isfinite(both).all():
             raise ParameterError(
                 "matrix must hold integers, got other numbers: round it to a public step."
             )
         # In Python's integers: in int64, the absolute value of the smallest one overflows.
-        largest = max(abs(int(matrix.max())), abs(int(matrix.min())))
-        if grid.n_features * grid.half_width * largest >= LARGEST_EXACT_FLOAT:
+        largest = max(abs(int(both.max())), abs(int(both.min())))
+        if (grid.n_features * grid.half_width + 1) * largest >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
-                "matrix must keep n_features * half_width * its largest entry below 2**53, got "
+                "matrix must keep (n_features * half_width + 1) times its largest entry below "
+                "2**53, got "
                 f"{grid.n_features} features and half_width {grid.half_width}: products are not "
                 "exact beyond that; use a coarser step for the matrix or for the records."
             )
         super().__init__(records)
         self.n_features, self.feature_names = int(matrix.shape[1]), None
         self._grid = grid
-        self._matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-        self._public = {"grid": grid, "matrix": matrix}
+        self._matrix, self._constant = np.asarray(matrix, np.float64), np.asarray(added, np.float64)
+        self._public = {"grid": grid, "matrix": matrix, "constant": added}
 
     def _mapped(self, block: Any, xp: Any) -> Any:
         half_width = float(self._grid.half_width)
         integers = xp.clip(block * like(self._grid.multipliers, block), -half_width, half_width)
-        return xp.round(integers) @ like(self._matrix, block)
+        integers = xp.round(integers)
+        there = (integers != 0).any(1)[:, None]
+        return integers @ like(self._matrix, block) + there * like(self._constant, block)

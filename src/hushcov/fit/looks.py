@@ -1,0 +1,293 @@
+"""Further looks: the covariance once more, in the basis of a look before.
+
+Regressions divide by small eigenvalues, and noise that is equal in all directions hides those.
+Where rows are multiplied by C^(-1/2) first, C being what a look before released, they are about
+alike in all directions, and noise is, too: mapped back, directions of small variance have little of
+it. `docs/proofs/looks.md` has the proof, `docs/looks.md` measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
+from hushcov.exceptions import CapacityError
+from hushcov.fit.mechanism import Prepared
+from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
+from hushcov.inputs import BOTH, RELATIONS, ReleaseInputs
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.queries import Gram
+from hushcov.kernel.session import Session
+from hushcov.kernel.views import multiplied
+from hushcov.release import Release, parts_of
+from hushcov.release.looks import LOST_DIRECTIONS, Look
+
+
+@dataclass(frozen=True)
+class LookRules:
+    """The numbers by which further looks are made; `looks.py` of the studies justifies them."""
+
+    # Shares of the time of the first matrix, and of looks after it.
+    shares_for_both: tuple[float, ...] = (0.3, 0.25, 0.45)
+    shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
+    # Noise of a look over its moments, in norm, from which on further ones are not worth it.
+    most_noise: float = 0.5
+    # Smallest eigenvalue of a look that counts, over the root of its size times its noise.
+    floor: float = 0.5
+    # Share of a look for a histogram of norms, and the least n mu at which there is one.
+    norms_share: float = 0.01
+    least_for_norms: float = 500.0
+    # Coordinates are clipped at so many scales, and those of mapped rows at so many bounds.
+    reach: float = 16.0
+    room: int = 8
+    # Bounds that are tried for each bin of the histogram.
+    bounds_per_bin: int = 8
+    # Released integers in a deviation of the noise of a mean of both.
+    steps_in_noise: float = 1024.0
+    # The smallest bound that is tried, over the mean of squared norms.
+    least_bound: float = 0.25
+
+
+RULES = LookRules()
+_STEP = 2.0**-11  # of the grid of rows, in scales
+_HALF_WIDTH = round(RULES.reach / _STEP)
+_FINEST = 2.0**-40  # step of a basis
+_LARGEST_CONDITION = 1e12  # of a basis
+_QUANTILES = 1_000  # that stand for the norms of normal records
+_MOST_PULL = 0.9
+_LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
+
+
+def shares_of(inputs: ReleaseInputs, n_found: int, mu: float) -> tuple[float, ...]:
+    """Return shares of the time of the first matrix and of the looks after it.
+
+    There are none after it where noise would leave too little to be seen in all directions. Only
+    public numbers decide, and how many features were found.
+    """
+    known = {BOTH: RULES.shares_for_both, RELATIONS: RULES.shares_for_relations}
+    size = n_found + 1
+    noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
+    seen = n_found > 1 and noise < RULES.most_noise
+    return known.get(inputs.purpose, (1.0,)) if seen else (1.0,)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Second moments in some basis, and the noise of an entry off the diagonal.
+
+    `basis` multiplies a row in units of the scales, with a one behind it where means are unknown.
+    """
+
+    basis: FloatArray
+    values: FloatArray
+    noise: float
+
+    def next_basis(self) -> FloatArray:
+        """Return a basis in which these moments are about the identity; noise sets a floor."""
+        values, vectors = np.linalg.eigh((self.values + self.values.T) / 2)
+        least = max(RULES.floor * math.sqrt(len(values)) * self.noise, 1e-12 * float(values[-1]))
+        inverse = 1 / np.sqrt(np.maximum(values, max(least, 1e-300)))
+        return np.asarray(self.basis @ (vectors * inverse) @ vectors.T)
+
+
+def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool) -> Seen:
+    """Return what a first matrix shows of the features that were found, in units of the scales.
+
+    Means are about zero, so that a column of ones has nothing to do with the others.
+    """
+    places = np.flatnonzero(scale > 0)
+    values = np.eye(len(places) + ones)
+    values[: len(places), : len(places)] = first[np.ix_(places, places)]
+    return Seen(np.eye(len(values)), values, noise)
+
+
+def look_further(
+    session: Session,
+    inputs: ReleaseInputs,
+    scale: FloatArray,
+    seen: Seen,
+    parts: Sequence[float],
+    share: float = 1.0,
+) -> Look:
+    """Spend all that is left on looks, each in the basis of the one before; return the last.
+
+    `parts` are their shares of the time, up to a factor. `share` is about which share of the
+    records is complete; the others are zeros.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition. Every basis and every bound is computed from
+    released and public numbers; `docs/proofs/looks.md`.
+    """
+    look = None
+    for i, part in enumerate(parts):
+        mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
+        look = _look(session, inputs, scale, seen.next_basis(), mu, share)
+        seen = Seen(look.basis, look.undone, look.noise_undone)
+    assert look is not None
+    return look
+
+
+def _look(
+    session: Session,
+    inputs: ReleaseInputs,
+    scale: FloatArray,
+    basis: FloatArray,
+    mu: float,
+    share: float,
+) -> Look:
+    """Measure the moments of rows in a basis, at the bound that suits their norms."""
+    places, D = np.flatnonzero(scale > 0), len(basis)
+    step = _step(basis, len(places))
+    integers = np.rint(basis / step)
+    matrix = np.zeros((len(scale), D))
+    matrix[places] = integers[: len(places)]
+    ones = integers[-1] / _STEP if len(places) < D else None
+    grid = FeatureGrid(scale, RULES.reach, _HALF_WIDTH)
+    rows = session.view(multiplied(grid, matrix, ones))  # proof: step 1
+    one = np.full(D, 1 / (_STEP * step))  # 1, in the unit of these rows
+    n, noise = session.n_records * share, inputs.neighbours.outer_product
+    if n * mu >= RULES.least_for_norms:
+        of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
+        noisy = rows.measure(norm_counts(one), of_norms)  # proof: step 2
+        counts = noisy.integers
+        if share < 1:
+            counts[0] = 0  # records that miss a value are in the first bin
+        found = choose_norm(counts, noisy.sd, round(n), D, mu / noise)
+        squares, parts = np.array(found.squares), np.array(found.shares)
+        # What noise adds to bins that are seen averages out; the others follow the tail.
+        parts[: found.sure] = counts[: found.sure] / n
+        squares, parts = squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
+    else:
+        squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
+    bound = choose_bound(squares, parts, D, n, mu / noise)
+    norm = math.sqrt(bound.square)
+    wide = RULES.room * norm
+    half_width = exact_half_width(inputs.changed(n_features=D), wide, norm, mu)
+    query = Gram(FeatureGrid(one, wide, half_width), norm_in_steps(norm, D, wide, half_width))
+    noisy = rows.measure(query, mu)  # proof: step 3
+    unit = noisy.unit / n
+    off, on = (each * unit for each in noisy.deviations)
+    law = bound.kept, bound.pull, bound.spread
+    return Look(places, integers * step, noisy.integers, unit, (off, on), *law)
+
+
+def _step(basis: FloatArray, n_features: int) -> float:
+    """Return a power of two, so fine that products of its multiples with rows are still exact.
+
+    The row of ones has finer integers than the others, because it is not on the grid of rows.
+    """
+    largest = float(np.abs(basis[:n_features]).max())
+    if len(basis) > n_features:
+        largest = max(largest, float(np.abs(basis[-1]).max()) / _STEP)
+    room = LARGEST_EXACT_FLOAT / (n_features * _HALF_WIDTH + 1) / 2
+    step = max(_FINEST, 2.0 ** math.ceil(math.log2(max(largest, 1e-300) / room)))
+    if np.linalg.cond(np.rint(basis / step)) > _LARGEST_CONDITION:
+        raise CapacityError(
+            f"{n_features:,} features are too nearly dependent, or too many, for a further look in "
+            "whole numbers: pass purpose='covariance'."
+        )
+    return step
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A squared bound on norms, and what shortening to it does, as `Look` has it."""
+
+    square: float
+    kept: float
+    pull: float
+    spread: float
+
+
+def choose_bound(
+    squares: FloatArray, parts: FloatArray | None, size: int, n: float, mu: float
+) -> Bound:
+    """Choose the bound at which noise, sampling and what is cut off are least together.
+
+    `squares` are squared norms. With `parts`, their shares, each stands for a quarter of an octave;
+    without, it is about equal to `size` of normal records.
+    """
+    if parts is None:
+        parts, bounds = np.full(len(squares), 1 / len(squares)), np.array([float(size)])
+    else:
+        within = (np.arange(RULES.bounds_per_bin) + 0.5) / RULES.bounds_per_bin - 0.5
+        squares = np.multiply.outer(squares, np.exp2(within / 4)).ravel()
+        parts = np.repeat(parts / RULES.bounds_per_bin, RULES.bounds_per_bin)
+        bounds = squares[squares >= RULES.least_bound * (squares @ parts)]
+    short = np.minimum(squares, bounds[:, None])
+    mean = short @ parts
+    kept = mean / (squares @ parts)
+    beyond = (squares > bounds[:, None]) @ parts
+    pull = np.minimum(2 * bounds * beyond / ((size + 2) * mean), _MOST_PULL)
+    spread = size / (size + 2) * (short**2 @ parts) / mean**2
+    noise = size * bounds / (n * mu * mean * (1 - pull))
+    lost = LOST_DIRECTIONS * (1 - kept) / size
+    cost = noise**2 + lost**2 + spread / (1 - pull) ** 2 / n
+    hidden = 2 * math.sqrt(size) * noise > RULES.most_noise
+    cost = np.where(hidden & ~hidden.all(), np.inf, cost)
+    best = int(np.argmin(cost))
+    return Bound(*(float(each[best]) for each in (bounds, kept, pull, spread)))
+
+
+def with_look(
+    release: Release, prepared: Prepared, inputs: ReleaseInputs, parts: Sequence[float]
+) -> Release:
+    """Spend what is left on looks after a first matrix, and return both in one release.
+
+    Privacy
+    -------
+    See `look_further`.
+    """
+    session, scale, noise_sd = prepared.session, prepared.feature_scale, release.noise_sd
+    assert noise_sd is not None
+    mean = release.integers * release.unit
+    seen = first_seen(mean, noise_sd[0], scale, ones=prepared.location is not None)
+    look = look_further(session, inputs, scale, seen, parts, prepared.share)
+    mean, noise_sd = averaged(mean, noise_sd, look)
+    unit = noise_sd[0] / RULES.steps_in_noise
+    return replace(
+        release,
+        integers=np.rint(mean / unit).astype(np.int64),
+        unit=unit,
+        noise_sd=noise_sd,
+        guarantee=session.guarantee,
+        making=replace(release.making, look=look, parts=parts_of(session)),
+    )
+
+
+def averaged(
+    first: FloatArray, noise_sd: tuple[float, float], look: Look
+) -> tuple[FloatArray, tuple[float, float]]:
+    """Return the mean of a first matrix and a look by their precision, and about its noise.
+
+    In the eigenbasis of the first the noise of both is about independent. Where they differ by more
+    than noise, because rows were shortened in other ways, the look counts less.
+    """
+    block = np.ix_(look.features, look.features)
+    vectors = np.linalg.eigh(first[block])[1]
+    one, other, own = (
+        vectors.T @ each @ vectors
+        for each in (first[block], look.moments.values, look.moments.noise)
+    )
+    D = len(own)
+    of_first = np.where(np.eye(D, dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
+    of_look = np.multiply.outer(own.diagonal(), own.diagonal()) + own**2
+    differ = float(np.mean((one - other) ** 2 / (of_first + of_look)))
+    of_look = of_look + max(differ - 1, 0.0) * (of_first + of_look)
+    share = of_first / (of_first + of_look)
+    mean = first.copy()
+    mean[block] = vectors @ (one + share * (other - one)) @ vectors.T
+    mean = (mean + mean.T) / 2
+    left = of_first * (1 - share)
+    # Deviations of entries in units of the scales, from those in the eigenbasis.
+    squares = vectors**2
+    spread = squares @ left @ squares.T
+    on = float(np.sqrt(np.mean(2 * spread.diagonal() - np.sum(squares**2 * left.diagonal(), 1))))
+    off = math.sqrt(float(spread.sum() - np.trace(spread)) / max(D * (D - 1), 1))
+    return mean, (min(off, noise_sd[0]), min(on, noise_sd[1]))
