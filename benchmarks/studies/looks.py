@@ -27,7 +27,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import HushcovError
 from hushcov.fit.looks import RULES
-from hushcov.inputs import PURPOSES
+from hushcov.options import PURPOSES
 from hushcov.simulate import FAMILIES, gaussian_records, structured_covariance
 
 MODELS = ((15, 20_000, 0.5), (15, 20_000, 0.1), (30, 50_000, 0.3))

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from hushcov.kernel.session import Session
     from hushcov.kernel.sums.statistics import Statistics
 
-COVARIANCE, BOTH, RELATIONS = "covariance", "both", "relations"
-#: What a release is to be precise for.
-PURPOSES = (BOTH, COVARIANCE, RELATIONS)
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_FEATURES = 10**9
@@ -113,8 +110,8 @@ class ReleaseInputs(_ZcdpBudget):
     record, that steps before the mechanism take of the budget, and `most_before` what they take at
     most: plans and forecasts are for what that leaves. `found` is what is expected to be known of
     means and scales by then. `candidates` are the pairs that may covary, where that is public: no
-    others are released. `purpose` is one of `PURPOSES`: relations, such as regressions, are more
-    precise where a part of the budget is spent on further looks (`hushcov.fit.looks`).
+    others are released. `purpose` is one of `hushcov.options.PURPOSES`: relations, such as
+    regressions, are more precise where a part of the budget is spent on further looks.
     """
 
     n_records: int
@@ -127,7 +124,7 @@ class ReleaseInputs(_ZcdpBudget):
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
-    purpose: str = BOTH
+    purpose: str = "both"
 
     def __post_init__(self) -> None:
         _check(self)

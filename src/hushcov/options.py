@@ -26,11 +26,13 @@ from hushcov._validation import (
     shown,
 )
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import PURPOSES
 from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: What may be estimated: the covariance of rows, or of the means of units that have several.
 ESTIMANDS = ("rows", "unit-means")
+FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS = "both", "covariance", "relations"
+#: What a release is to be precise for.
+PURPOSES = (FOR_BOTH, FOR_COVARIANCE, FOR_RELATIONS)
 #: What a bandwidth begins with that is a maximum, up to which the width is found.
 UP_TO = "up-to:"
 #: What becomes of a fit that should stop a careful user.

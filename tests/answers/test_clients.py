@@ -106,7 +106,11 @@ def test_what_bounds_took_off_is_one_error_of_all_entries():
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((20_000, D)) @ np.linalg.cholesky(one_factor()).T
     with pytest.warns(SeededNoiseWarning):
-        release = GaussianCovariance(epsilon=1.0, delta=1e-6, random_state=1).fit(rows).release_
+        release = (
+            GaussianCovariance(epsilon=1.0, delta=1e-6, random_state=1, purpose="covariance")
+            .fit(rows)
+            .release_
+        )
     assert release.making.tails.lost_sd > 0
     law = law_of_entries(release, ALL)
     assert (law.shared_sd * vech(law.part.values) > 0).all()

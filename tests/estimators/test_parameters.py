@@ -34,9 +34,9 @@ APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls", "on_invalid"}
 CENTRED = APPROXIMATE | {"bounds", "transforms", "marginals", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
-    "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism"},
+    "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "purpose"},
     "ScreenedCovariance": TOLD | {"sparse_output", "threshold"},
-    "GaussianCovariance": TOLD | {"row_norm", "threshold"},
+    "GaussianCovariance": TOLD | {"row_norm", "threshold", "purpose"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
@@ -144,7 +144,7 @@ BAD = {
     "drop_nulls": FLAG,
     "random_state": [-1, 1.5, "seed", True, [1]],
     **dict.fromkeys(("on_hopeless", "on_large_delta", "on_invalid"), WORD),
-    **dict.fromkeys(("neighbours", "estimand"), WORD),
+    **dict.fromkeys(("neighbours", "estimand", "purpose"), WORD),
     **dict.fromkeys(("mechanism", "method", "allocation", "constants", "reconstruction"), WORD),
     "max_rows_per_unit": [0, 2.0, "2", True, [2]],
     "max_sample_weight": [0, -1.0, *ODD],

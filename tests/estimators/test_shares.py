@@ -44,7 +44,9 @@ def people(seed: int) -> pd.DataFrame:
 
 
 def fitted(seed: int, **options) -> hushcov.PrivateSparseCovariance:
-    known = {"epsilon": 1.0, "delta": 1e-6, "bounds": BOOK.bounds, "random_state": seed}
+    # Rare flags are found from all of the budget, of which further looks would take a part.
+    purpose = {} if "mechanism" in options else {"purpose": "covariance"}
+    known = purpose | {"epsilon": 1.0, "delta": 1e-6, "bounds": BOOK.bounds, "random_state": seed}
     est = hushcov.PrivateSparseCovariance(**known | options)
     return est.fit(open_records(people(seed), codebook=BOOK))
 

@@ -83,6 +83,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "marginals": (None, 0.05),
     "neighbours": ("replace", "add-remove"),
     "estimand": ("rows", "unit-means"),
+    "purpose": ("both", "covariance", "relations"),
     "max_rows_per_unit": (None, 3),
     "max_sample_weight": (None, 2.0),
     "bandwidth": (None, 1, "up-to:1"),

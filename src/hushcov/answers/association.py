@@ -16,7 +16,7 @@ from hushcov.answers.linear import linear
 from hushcov.answers.names import feature_names, positions
 from hushcov.answers.regression import means_of, regress
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import Uncertain, relations, width_of
+from hushcov.answers.uncertain import Uncertain, width_of, with_missing
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.view import LEVEL, view
@@ -100,7 +100,7 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     refuse_unknown(release, "other", columns)
     location, _ = means_of(release, None)
     errors, shared = view(release).features(level)["mean_se"], release.shared_places
-    whole = relations(release, np.concatenate([columns, rows]))
+    whole = with_missing(release, np.concatenate([columns, rows]))
     found = []
     for k, row in enumerate(rows, start=len(columns)):
         for j, column in enumerate(columns):

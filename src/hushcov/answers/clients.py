@@ -345,7 +345,7 @@ def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
         turned = P @ (law.part.shape / np.multiply.outer(own, own))
         d = len(P)
         mean = (np.trace(turned) ** 2 + float((turned * turned.T).sum())) / (d * (d + 1))
-        return 1 + law.part.n * mean / (1 + law.part.excess)
+        return 1 + law.part.n * float(mean) / (1 + law.part.excess)
     noise = law.part.n * (law.noise_sd / (own[rows] * own[columns])) ** 2
     return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
 

@@ -1,7 +1,7 @@
 """Sums over a block of rows on its device, through PyTorch.
 
-They are the integers of the processor, bit for bit: kernels of `hushcov.kernel.sums` are functions
-on arrays and on tensors, and those of signs are here.
+They are the integers of the processor, bit for bit. Kernels of `hushcov.kernel.sums` that are
+compiled have functions on tensors here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,24 @@ import torch
 from hushcov._arrays import like
 from hushcov.engines.records import device_block_rows
 from hushcov.kernel.records.base import Records, check_finite, layers_of
-from hushcov.kernel.sums import gram, signs
-from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, add_each
+from hushcov.kernel.sums import counts, gram, signs
+from hushcov.kernel.sums.bounded import bounded_integers
+from hushcov.kernel.sums.rows import (
+    MISSING,
+    Centring,
+    RowSums,
+    add_each,
+    column_sums,
+    count_in_bins,
+    grid_integers,
+    norm_bins,
+    scaled,
+    shortened,
+    shortening,
+    split,
+    square_norms,
+    whole,
+)
 
 try:
     from hushcov.engines import fused
@@ -27,6 +43,7 @@ except ImportError:  # no Triton: the same integers, in more readings
 _LARGEST_INT32 = 2**31 - 1
 _TILE = 8  # sizes of integer matrix products must be multiples of this
 _FEWEST_ROWS = 32  # and at least this
+_PRODUCTS = 2**27  # of pairs of features, made at a time
 _PRODUCT_BYTES = 2**30  # bytes of products of signs held at a time
 _SPARE_BYTES = 2**32  # of a device, for blocks beside a compact copy
 
@@ -46,9 +63,10 @@ def sums_of(sums: RowSums, block: Tensor) -> Tensor:
     if _counted_by_fused(names[0]) and block.dtype == torch.float64 and _fused_on(block):
         return getattr(fused, names[0])(block, *sums.arguments)
     total = torch.zeros(sums.shape, dtype=torch.int64, device=block.device)
-    kernel = _OWN.get(names[0], sums.kernel)
     for part in block.split(device_block_rows(block.shape[1])) if compact else [block]:
-        kernel(part if about is None else about.of(part), *sums.arguments, total)
+        rows = part if about is None else about.of(part)
+        for own, into in zip(each, split(total.reshape(-1), each), strict=True):
+            _OWN.get(own.kernel.__name__, own.kernel)(rows, *own.arguments, into)
     return total
 
 
@@ -58,6 +76,16 @@ def _counted_by_fused(name: str) -> bool:
 
 def _fused_on(block: Tensor) -> bool:
     return fused is not None and fused.works(str(block.device))
+
+
+def centred(rows: Tensor, about: Centring) -> Tensor:
+    """Return rows less their centre; see `Centring.of`."""
+    y = rows if about.unit is None else rows * like(about.unit, rows)
+    reach = like(about.reach, rows)
+    y = (y - like(about.centre, rows)).clamp_(-reach, reach)
+    if about.unit is not None:
+        y[rows[:, 0] == MISSING] = 0.0
+    return y
 
 
 def to_host(sums: Tensor) -> Any:
@@ -169,5 +197,101 @@ def _add_pairs(block: Tensor, rows: Any, columns: Any, total: Tensor) -> None:
     total[len(rows) :] += own.sum(0, dtype=torch.int64)
 
 
+def _add_contributions(
+    rows: Tensor, grid: Any, left: Any, right: Any, weights: Any, bounds: Any, total: Tensor
+) -> None:
+    """Add the contributions of records; without bounds, count their norms."""
+    y, n_pairs = grid_integers(rows, grid), len(left)
+    pair_weight, diagonal_weight, centre = weights
+    squares = y * y
+    own = diagonal_weight * (squares - centre)
+    square = square_norms(own)
+    if n_pairs:
+        made = _Products(y, left, right)
+        square += float(pair_weight**2) * made.squares()
+    if not bounds:
+        count_in_bins(norm_bins(square, len(total)), total)
+        return
+    norm_bound, factor_range, size_range, size_cap = bounds
+    factor = shortening(square, float(norm_bound))
+    if n_pairs:
+        total[:n_pairs] += made.scaled_sums(factor, pair_weight)
+    total[n_pairs:-2] += column_sums(scaled(own, factor))
+    total[-2] += torch.where(factor < 1, whole(factor * factor_range), factor_range).sum()
+    size = whole(squares.sum(1)).clamp_(max=size_cap)
+    total[-1] += (size * size_range // size_cap).sum()
+
+
+class _Products:
+    """Products of pairs of features, a few records at a time."""
+
+    def __init__(self, y: Tensor, left: Any, right: Any) -> None:
+        self._y, self._pairs = y, (like(left, y), like(right, y))
+        self._step = max(1, _PRODUCTS // len(left))
+
+    def _parts(self) -> Iterator[Tensor]:
+        left, right = self._pairs
+        return (part[:, left] * part[:, right] for part in self._y.split(self._step))
+
+    def squares(self) -> Tensor:
+        """Return sums over pairs of squared products, by record."""
+        return torch.cat([square_norms(part) for part in self._parts()])
+
+    def scaled_sums(self, factor: Tensor, weight: int) -> Any:
+        """Return the sums of products times a weight, each times a factor, rounded to zero."""
+        pairs = zip(self._parts(), factor.split(self._step), strict=True)
+        return sum(whole(weight * part * own[:, None]).sum(0) for part, own in pairs)
+
+
+def _sum_rows(rows: Tensor, grid: Any, bound: float, total: Tensor) -> None:
+    """Add bounded rows up."""
+    total += column_sums(bounded_integers(rows, grid, bound))
+
+
+def _sum_fourths(
+    rows: Tensor, grid: Any, most: float, unit: float, bound: float, total: Tensor
+) -> None:
+    """Add fourth powers up."""
+    squares = grid_integers(rows, grid).square_().clamp_(max=most)
+    powers = (squares.square_() * (1 / unit)).floor_()  # exact: the unit is a power of two
+    total += column_sums(shortened(powers, bound))
+
+
+def _count_norms(rows: Tensor, grid: Any, edges: Any, n_signs: int, total: Tensor) -> None:
+    """Count rows by squared norm, after the sums of so many signs."""
+    if n_signs:
+        _sum_signs(rows, total[:n_signs])
+    square = square_norms(grid_integers(rows, grid))
+    count_in_bins(torch.searchsorted(like(edges, rows), square), total[n_signs:])
+
+
+def _sum_signs(rows: Tensor, total: Tensor) -> None:
+    """Add the signs of each column; sgn(0) is 0."""
+    total += column_sums(rows.sign())
+
+
+def _count_signed_octaves(
+    rows: Tensor, centre: Any, dead_zone: Any, columns: Any, total: Tensor
+) -> None:
+    """Count values by octave on each side of a centre."""
+    y = counts.chosen(rows, columns) - like(centre, rows)
+    octaves = (y.contiguous().view(torch.int64) >> counts.FRACTION_BITS).to(torch.int32)
+    octaves = (octaves & counts.EXPONENT_MASK) + counts.OCTAVE_SHIFT  # the smallest one is 1
+    near = (octaves <= 0) | (y.abs() <= like(dead_zone, rows))  # as a difference of 0 is
+    bins = octaves.clamp_(max=counts.N_OCTAVES)
+    bins += counts.N_OCTAVES * (y > 0).to(torch.int32) - 1
+    bins[near] = counts.N_SIGNED_BINS - 1
+    counts.count_columns(bins, total)
+
+
 # In place of kernels on the processor of these names.
-_OWN = {"add_panel": _add_panel, "add_pairs": _add_pairs}
+_OWN = {
+    "add_panel": _add_panel,
+    "add_pairs": _add_pairs,
+    "add_contributions": _add_contributions,
+    "count_norms": _count_norms,
+    "count_signed_octaves": _count_signed_octaves,
+    "sum_fourths": _sum_fourths,
+    "sum_rows": _sum_rows,
+    "sum_signs": _sum_signs,
+}

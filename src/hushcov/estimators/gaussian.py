@@ -22,14 +22,15 @@ from hushcov.fit.gaussian.mechanism import (
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.fit.mechanism import MechanismPlan
 from hushcov.fit.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
-from hushcov.inputs import COVARIANCE, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.queries import SummedGram
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
+from hushcov.options import FOR_COVARIANCE
 
 # Sums cannot be looked at again, and say nothing of records that miss a value.
-_OF_SUMS: dict[str, Any] = {"drop_nulls": False, "purpose": COVARIANCE}
+_OF_SUMS: dict[str, Any] = {"drop_nulls": False, "purpose": FOR_COVARIANCE}
 
 
 @with_options

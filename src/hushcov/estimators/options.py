@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
-from hushcov.inputs import PURPOSES
-from hushcov.options import TABLE
+from hushcov.options import PURPOSES, TABLE
 
 T = TypeVar("T")
 

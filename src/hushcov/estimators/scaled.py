@@ -22,10 +22,10 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.fit.registry import LARGEST_DENSE, check_memory
-from hushcov.inputs import COVARIANCE, LARGEST_FEATURES, ReleaseInputs
+from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
+from hushcov.options import ESTIMANDS, FOR_COVARIANCE, INVALID, check_given, check_parameters
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -499,7 +499,7 @@ class ScaledCovariance(PrivateCovariance):
             pure=not hasattr(self, "delta"),
             candidates=candidates,
             drop_nulls=self._counts_complete,
-            purpose=getattr(self, "purpose", COVARIANCE),
+            purpose=getattr(self, "purpose", FOR_COVARIANCE),
         )
 
     def __sklearn_tags__(self) -> Any:

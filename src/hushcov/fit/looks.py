@@ -16,16 +16,16 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
-from hushcov.exceptions import CapacityError
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
-from hushcov.inputs import BOTH, RELATIONS, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram
 from hushcov.kernel.session import Session
 from hushcov.kernel.views import multiplied
+from hushcov.options import FOR_BOTH, FOR_RELATIONS
 from hushcov.release import Release, parts_of
-from hushcov.release.looks import LOST_DIRECTIONS, Look
+from hushcov.release.looks import LOST_DIRECTIONS, FurtherLook
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LookRules:
     """The numbers by which further looks are made; `looks.py` of the studies justifies them."""
 
     # Shares of the time of the first matrix, and of looks after it.
-    shares_for_both: tuple[float, ...] = (0.3, 0.25, 0.45)
+    shares_for_both: tuple[float, ...] = (0.4, 0.22, 0.38)
     shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
     # Noise of a look over its moments, in norm, from which on further ones are not worth it.
     most_noise: float = 0.5
@@ -49,6 +49,8 @@ class LookRules:
     bounds_per_bin: int = 8
     # Released integers in a deviation of the noise of a mean of both.
     steps_in_noise: float = 1024.0
+    # Deviations of noise that a variance may be smaller in a look, in a mean of both.
+    most_shorter: float = 2.5
     # The smallest bound that is tried, over the mean of squared norms.
     least_bound: float = 0.25
 
@@ -57,27 +59,27 @@ RULES = LookRules()
 _STEP = 2.0**-11  # of the grid of rows, in scales
 _HALF_WIDTH = round(RULES.reach / _STEP)
 _FINEST = 2.0**-40  # step of a basis
-_LARGEST_CONDITION = 1e12  # of a basis
+_LARGEST_CONDITION = 1e8  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
-def shares_of(inputs: ReleaseInputs, n_found: int, mu: float) -> tuple[float, ...]:
+def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[float, ...]:
     """Return shares of the time of the first matrix and of the looks after it.
 
     There are none after it where noise would leave too little to be seen in all directions. Only
     public numbers decide, and how many features were found.
     """
-    known = {BOTH: RULES.shares_for_both, RELATIONS: RULES.shares_for_relations}
-    size = n_found + 1
+    known = {FOR_BOTH: RULES.shares_for_both, FOR_RELATIONS: RULES.shares_for_relations}
+    size = int(np.count_nonzero(scale > 0)) + 1
     noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
-    seen = n_found > 1 and noise < RULES.most_noise
+    seen = size > 2 and noise < RULES.most_noise
     return known.get(inputs.purpose, (1.0,)) if seen else (1.0,)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SeenMoments:
     """Second moments in some basis, and the noise of an entry off the diagonal.
 
     `basis` multiplies a row in units of the scales, with a one behind it where means are unknown.
@@ -87,15 +89,24 @@ class Seen:
     values: FloatArray
     noise: float
 
-    def next_basis(self) -> FloatArray:
-        """Return a basis in which these moments are about the identity; noise sets a floor."""
+    def next_basis(self, scale: FloatArray) -> tuple[FloatArray, float]:
+        """Return a basis in which these moments are about the identity, and its step.
+
+        Noise sets a floor to eigenvalues, and so do whole numbers, that have to hold the basis.
+        """
         values, vectors = np.linalg.eigh((self.values + self.values.T) / 2)
-        least = max(RULES.floor * math.sqrt(len(values)) * self.noise, 1e-12 * float(values[-1]))
-        inverse = 1 / np.sqrt(np.maximum(values, max(least, 1e-300)))
-        return np.asarray(self.basis @ (vectors * inverse) @ vectors.T)
+        least = max(RULES.floor * math.sqrt(len(values)) * self.noise, 1e-300)
+        while True:
+            inverse = 1 / np.sqrt(np.maximum(values, least))
+            basis = self.basis @ (vectors * inverse) @ vectors.T
+            step = _step(basis, scale)
+            basis = np.rint(basis / step) * step
+            if np.linalg.cond(basis) < _LARGEST_CONDITION or least > values[-1]:
+                return basis, step
+            least *= 4
 
 
-def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool) -> Seen:
+def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool) -> SeenMoments:
     """Return what a first matrix shows of the features that were found, in units of the scales.
 
     Means are about zero, so that a column of ones has nothing to do with the others.
@@ -103,17 +114,17 @@ def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool
     places = np.flatnonzero(scale > 0)
     values = np.eye(len(places) + ones)
     values[: len(places), : len(places)] = first[np.ix_(places, places)]
-    return Seen(np.eye(len(values)), values, noise)
+    return SeenMoments(np.eye(len(values)), values, noise)
 
 
 def look_further(
     session: Session,
     inputs: ReleaseInputs,
     scale: FloatArray,
-    seen: Seen,
+    seen: SeenMoments,
     parts: Sequence[float],
     share: float = 1.0,
-) -> Look:
+) -> FurtherLook:
     """Spend all that is left on looks, each in the basis of the one before; return the last.
 
     `parts` are their shares of the time, up to a factor. `share` is about which share of the
@@ -127,8 +138,8 @@ def look_further(
     look = None
     for i, part in enumerate(parts):
         mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
-        look = _look(session, inputs, scale, seen.next_basis(), mu, share)
-        seen = Seen(look.basis, look.undone, look.noise_undone)
+        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share)
+        seen = SeenMoments(look.basis, look.undone, look.noise_undone)
     assert look is not None
     return look
 
@@ -138,12 +149,12 @@ def _look(
     inputs: ReleaseInputs,
     scale: FloatArray,
     basis: FloatArray,
+    step: float,
     mu: float,
     share: float,
-) -> Look:
+) -> FurtherLook:
     """Measure the moments of rows in a basis, at the bound that suits their norms."""
     places, D = np.flatnonzero(scale > 0), len(basis)
-    step = _step(basis, len(places))
     integers = np.rint(basis / step)
     matrix = np.zeros((len(scale), D))
     matrix[places] = integers[: len(places)]
@@ -174,29 +185,24 @@ def _look(
     unit = noisy.unit / n
     off, on = (each * unit for each in noisy.deviations)
     law = bound.kept, bound.pull, bound.spread
-    return Look(places, integers * step, noisy.integers, unit, (off, on), *law)
+    return FurtherLook(places, basis, noisy.integers, unit, (off, on), *law)
 
 
-def _step(basis: FloatArray, n_features: int) -> float:
+def _step(basis: FloatArray, scale: FloatArray) -> float:
     """Return a power of two, so fine that products of its multiples with rows are still exact.
 
     The row of ones has finer integers than the others, because it is not on the grid of rows.
     """
-    largest = float(np.abs(basis[:n_features]).max())
-    if len(basis) > n_features:
+    n_found = np.count_nonzero(scale > 0)
+    largest = float(np.abs(basis[:n_found]).max())
+    if len(basis) > n_found:
         largest = max(largest, float(np.abs(basis[-1]).max()) / _STEP)
-    room = LARGEST_EXACT_FLOAT / (n_features * _HALF_WIDTH + 1) / 2
-    step = max(_FINEST, 2.0 ** math.ceil(math.log2(max(largest, 1e-300) / room)))
-    if np.linalg.cond(np.rint(basis / step)) > _LARGEST_CONDITION:
-        raise CapacityError(
-            f"{n_features:,} features are too nearly dependent, or too many, for a further look in "
-            "whole numbers: pass purpose='covariance'."
-        )
-    return step
+    room = LARGEST_EXACT_FLOAT / (len(scale) * _HALF_WIDTH + 1) / 2
+    return max(_FINEST, 2.0 ** math.ceil(math.log2(max(largest, 1e-300) / room)))
 
 
 @dataclass(frozen=True)
-class Bound:
+class LookBound:
     """A squared bound on norms, and what shortening to it does, as `Look` has it."""
 
     square: float
@@ -207,7 +213,7 @@ class Bound:
 
 def choose_bound(
     squares: FloatArray, parts: FloatArray | None, size: int, n: float, mu: float
-) -> Bound:
+) -> LookBound:
     """Choose the bound at which noise, sampling and what is cut off are least together.
 
     `squares` are squared norms. With `parts`, their shares, each stands for a quarter of an octave;
@@ -232,7 +238,7 @@ def choose_bound(
     hidden = 2 * math.sqrt(size) * noise > RULES.most_noise
     cost = np.where(hidden & ~hidden.all(), np.inf, cost)
     best = int(np.argmin(cost))
-    return Bound(*(float(each[best]) for each in (bounds, kept, pull, spread)))
+    return LookBound(*(float(each[best]) for each in (bounds, kept, pull, spread)))
 
 
 def with_look(
@@ -262,21 +268,24 @@ def with_look(
 
 
 def averaged(
-    first: FloatArray, noise_sd: tuple[float, float], look: Look
+    first: FloatArray, noise_sd: tuple[float, float], look: FurtherLook
 ) -> tuple[FloatArray, tuple[float, float]]:
-    """Return the mean of a first matrix and a look by their precision, and about its noise.
+    """Return the mean of a first matrix and a look by their precision, and about its noise at most.
 
     In the eigenbasis of the first the noise of both is about independent. Where they differ by more
-    than noise, because rows were shortened in other ways, the look counts less.
+    than noise, because rows were shortened in other ways, the look counts less. Features of which
+    it shows less variance do not count at all: those of rare flags are in few rows, which are long.
     """
-    block = np.ix_(look.features, look.features)
+    shorter = first.diagonal()[look.features] - look.moments.values.diagonal()
+    alike = shorter <= RULES.most_shorter * noise_sd[1]
+    places, inside = look.features[alike], np.ix_(alike, alike)
+    if not alike.any():
+        return first, noise_sd
+    block = np.ix_(places, places)
     vectors = np.linalg.eigh(first[block])[1]
-    one, other, own = (
-        vectors.T @ each @ vectors
-        for each in (first[block], look.moments.values, look.moments.noise)
-    )
-    D = len(own)
-    of_first = np.where(np.eye(D, dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
+    found = first[block], look.moments.values[inside], look.moments.noise[inside]
+    one, other, own = (vectors.T @ each @ vectors for each in found)
+    of_first = np.where(np.eye(len(own), dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
     of_look = np.multiply.outer(own.diagonal(), own.diagonal()) + own**2
     differ = float(np.mean((one - other) ** 2 / (of_first + of_look)))
     of_look = of_look + max(differ - 1, 0.0) * (of_first + of_look)
@@ -284,10 +293,11 @@ def averaged(
     mean = first.copy()
     mean[block] = vectors @ (one + share * (other - one)) @ vectors.T
     mean = (mean + mean.T) / 2
-    left = of_first * (1 - share)
-    # Deviations of entries in units of the scales, from those in the eigenbasis.
-    squares = vectors**2
-    spread = squares @ left @ squares.T
-    on = float(np.sqrt(np.mean(2 * spread.diagonal() - np.sum(squares**2 * left.diagonal(), 1))))
-    off = math.sqrt(float(spread.sum() - np.trace(spread)) / max(D * (D - 1), 1))
+    if not alike.all():
+        return mean, noise_sd
+    left, squares = of_first * (1 - share), vectors**2  # from directions back to features
+    of_pairs = squares @ left @ squares.T
+    of_own = 2 * of_pairs.diagonal() - squares**2 @ left.diagonal()
+    rows = (of_pairs.sum(axis=1) - of_pairs.diagonal()) / max(len(own) - 1, 1)
+    off, on = math.sqrt(rows.max()), math.sqrt(of_own.max())
     return mean, (min(off, noise_sd[0]), min(on, noise_sd[1]))

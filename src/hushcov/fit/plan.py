@@ -24,8 +24,9 @@ from hushcov.exceptions import (
 )
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
-from hushcov.inputs import BOTH, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
+from hushcov.options import FOR_BOTH
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class Request:
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
     drop_nulls: bool = False
-    purpose: str = BOTH
+    purpose: str = FOR_BOTH
 
     @property
     def prepares(self) -> bool:

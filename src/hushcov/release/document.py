@@ -21,11 +21,11 @@ from hushcov._words import NULL_CURES, number
 from hushcov._words import counted as number_of
 from hushcov.kernel.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
-from hushcov.release.looks import Look
 
 if TYPE_CHECKING:
     from hushcov.kernel.session import Session
     from hushcov.kernel.transforms import Transform
+    from hushcov.release.looks import FurtherLook
     from hushcov.release.signature import PublicKey, SigningKey
 
 
@@ -177,7 +177,7 @@ class Making:
         Kind of each feature by the codebook, None where it says nothing; None without a codebook.
     tails : Tails, optional
         How far records and features reach, where that was released: intervals follow it.
-    look : Look, optional
+    look : FurtherLook, optional
         The covariance measured again in another basis, where that was done: for regressions.
     parts : tuple of Part
         The private steps in the order in which they were charged.
@@ -206,7 +206,7 @@ class Making:
     marginals: tuple[Transform | None, ...] | None = None
     kinds: tuple[Kind | None, ...] | None = None
     tails: Tails | None = None
-    look: Look | None = None
+    look: FurtherLook | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
     dataset: str | None = field(default=None, compare=False)

@@ -16,7 +16,7 @@ from hushcov._arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class LookMoments:
     """A covariance of some features, in units of their scales, and the law of its error.
 
     The noise of u' values v is normal, with the variance (u'Su)(v'Sv) + (u'Sv)^2 where S is
@@ -48,7 +48,7 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class FurtherLook:
     """Second moments of rows that were multiplied by a public matrix.
 
     Parameters
@@ -83,7 +83,7 @@ class Look:
 
     def __eq__(self, other: object) -> bool:
         """Return whether all fields are equal."""
-        if not isinstance(other, Look):
+        if not isinstance(other, FurtherLook):
             return NotImplemented
         names = [each.name for each in fields(self)]
         return all(np.array_equal(getattr(self, x), getattr(other, x)) for x in names)
@@ -105,7 +105,7 @@ class Look:
         return self.noise_sd[0] / (self.kept * (1 - self.pull))
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> LookMoments:
         """The covariance of the features, in units of their scales."""
         root, k = np.linalg.inv(self.basis).T, len(self.features)
         means, values = about_means(root @ self.undone @ root.T, k)
@@ -118,7 +118,7 @@ class Look:
         noise = self.noise_undone * shape @ shape.T
         bias = LOST_DIRECTIONS * (1 - self.kept) / len(root)
         spread = self.spread / (1 - self.pull) ** 2
-        return Moments(self.features, values, steady, noise, means, spread, bias)
+        return LookMoments(self.features, values, steady, noise, means, spread, bias)
 
 
 def about_means(moments: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:

@@ -27,7 +27,6 @@ from hushcov.release.document import (
     Tails,
     plain,
 )
-from hushcov.release.looks import Look
 
 FORMAT = 10
 #: The longest list that `release.json` holds by itself.
@@ -367,7 +366,7 @@ def _square(kind: type) -> Reader:
 
     def read(name: str, value: Any, d: int) -> Any:
         with contextlib.suppress(ValueError, TypeError, OverflowError):
-            found = np.array(value, dtype=kind)
+            found: Any = np.array(value, dtype=kind)
             same = isinstance(value, np.ndarray) or found.tolist() == value
             square = found.ndim == 2 and found.shape[0] == found.shape[1]
             if same and square and np.isfinite(found).all():
@@ -377,7 +376,9 @@ def _square(kind: type) -> Reader:
     return read
 
 
-def _look(**found: Any) -> Look:
+def _look(**found: Any) -> Any:
+    from hushcov.release.looks import FurtherLook
+
     places, size = np.array(found.pop("features"), dtype=np.int64), len(found["basis"])
     whole = found["products"].shape == found["basis"].shape and size - len(places) in (0, 1)
     products = found["products"]
@@ -385,7 +386,7 @@ def _look(**found: Any) -> Look:
     if not whole or np.linalg.matrix_rank(found["basis"]) < size or not 0 < found["kept"] <= 1:
         wrong("making.look", "a symmetric matrix of the features in a basis of them")
     off, on = found.pop("noise_sd").tolist()
-    return Look(places, noise_sd=(off, on), **found)
+    return FurtherLook(places, noise_sd=(off, on), **found)
 
 
 _COMPLETE = _whole("one of three whole numbers")

@@ -55,7 +55,7 @@ from hushcov.postprocess.structure import (
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
-from hushcov.release.looks import Look
+from hushcov.release.looks import FurtherLook
 
 _ALL_EIGENVECTORS = 500  # features up to which all eigenvectors take a fraction of a second
 
@@ -207,7 +207,7 @@ class _Run:
     sampled: int
     units: UnitBound | None = None
     alike: float | None = None
-    look: Look | None = None
+    look: FurtherLook | None = None
 
     @property
     def inputs(self) -> ReleaseInputs:
@@ -397,7 +397,7 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
                 trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
                 whole = run.matrix((whole, trust))
     whole = whole or run.matrix()
-    share, *others = shares_of(run.inputs, np.count_nonzero(run.scale), session.mu_left)
+    share, *others = shares_of(run.inputs, run.scale, session.mu_left)
     whole.measure(math.sqrt(share) * session.mu_left)
     if others:
         ones = run.given.location is not None

@@ -138,7 +138,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         if prepared.norm is not None and self.row_norm is None:
             known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
         session, scale = prepared.session, prepared.feature_scale
-        share, *others = shares_of(inputs, np.count_nonzero(scale), session.mu_left)
+        share, *others = shares_of(inputs, scale, session.mu_left)
         parameters = gaussian_parameters(inputs, mu=math.sqrt(share) * session.mu_left, **known)
         release = release_gaussian(session, scale, parameters)
         return with_look(release, prepared, inputs, others) if others else release

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray, like
-from hushcov._compiled import run_parts, threads
+from hushcov._compiled import compiled, run_parts, threads
 from hushcov._validation import check_feature_scale
 from hushcov.exceptions import RecordsFileError
 from hushcov.kernel.records.base import (
@@ -31,7 +31,7 @@ from hushcov.kernel.records.base import (
     default_block_rows,
     source_of,
 )
-from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, row_parts, rows_near
+from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, row_parts, rows_near, within
 
 Int16Array = NDArray[np.int16]
 
@@ -224,10 +224,17 @@ def to_integers(
     rows: FloatArray, about: Centring, per_unit: FloatArray, integers: Int16Array
 ) -> None:
     """Fill in the integers of rows; `MISSING` is first where a record misses a value."""
+    _fill_integers(rows, about.centre, about.reach, per_unit, integers)
     for near, own in zip(rows_near(rows), rows_near(integers), strict=True):
-        with np.errstate(all="ignore"):  # what overflows is clipped, and NaN is replaced
-            y = about.of(near)
-            y *= per_unit
-            own[:] = np.rint(y, out=y)
-        if np.isnan(y).any():
-            own[np.isnan(y).any(axis=1)] = MISSING
+        missing = np.isnan(near)
+        if missing.any():
+            own[missing.any(axis=1)] = MISSING
+
+
+@compiled
+def _fill_integers(rows: Any, centre: Any, reach: Any, per_unit: Any, integers: Any) -> None:
+    """Fill in integers of rows, anything where a value is missing."""
+    for a in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            y = within(np.float64(rows[a, i]) - centre[i], reach[i])
+            integers[a, i] = np.int16(np.rint(y * per_unit[i]))

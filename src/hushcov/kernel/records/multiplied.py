@@ -28,9 +28,9 @@ class MultipliedRecords(MappedRecords):
         How a record is clipped and rounded to integers.
     matrix : ndarray of shape (n_features, n_columns)
         Public integers, as float64 or int64, small enough to keep
-        (n_features * half_width + 1) * max |matrix| below 2**53.
+        n_features * half_width * max |matrix| below 2**53.
     constant : ndarray of shape (n_columns,), optional
-        Public integers, no larger than the largest of the matrix may be. Zeros if left out.
+        Public integers; they count as one more feature of half width 1. Zeros if left out.
 
     Privacy
     -------
@@ -60,10 +60,10 @@ class MultipliedRecords(MappedRecords):
             )
         # In Python's integers: in int64, the absolute value of the smallest one overflows.
         largest = max(abs(int(both.max())), abs(int(both.min())))
-        if (grid.n_features * grid.half_width + 1) * largest >= LARGEST_EXACT_FLOAT:
+        terms = grid.n_features * grid.half_width + (constant is not None)
+        if terms * largest >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
-                "matrix must keep (n_features * half_width + 1) times its largest entry below "
-                "2**53, got "
+                "matrix must keep n_features * half_width * its largest entry below 2**53, got "
                 f"{grid.n_features} features and half_width {grid.half_width}: products are not "
                 "exact beyond that; use a coarser step for the matrix or for the records."
             )

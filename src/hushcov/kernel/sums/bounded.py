@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray, namespace
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.grids import INSIDE, FeatureGrid
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
+    FOURTHS,
+    INTEGERS,
     Multipliers,
     RowSums,
-    column_sums,
+    add_bounded,
     grid_integers,
     scaled,
     shortened,
@@ -70,7 +72,7 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Row
 
 def sum_rows(rows: Any, grid: Multipliers, bound: float, total: Any) -> None:
     """Add bounded rows up in int64: no block is too long for it."""
-    total += column_sums(bounded_integers(rows, grid, bound))
+    add_bounded(rows, grid, (INTEGERS, 0.0, 0.0), bound, total)
 
 
 def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
@@ -98,10 +100,7 @@ def sum_fourths(
     rows: Any, grid: Multipliers, most: float, unit: float, bound: float, total: Any
 ) -> None:
     """Add fourth powers up."""
-    xp = namespace(rows)
-    squares = xp.clip(xp.square(grid_integers(rows, grid)), None, most)
-    powers = xp.floor(xp.square(squares) * (1 / unit))  # exact: the unit is a power of two
-    total += column_sums(shortened(powers, bound))
+    add_bounded(rows, grid, (FOURTHS, most, 1 / unit), bound, total)  # by a power of two: exact
 
 
 def unit_means(

@@ -12,18 +12,12 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like, namespace
+from hushcov._compiled import compiled
 from hushcov._validation import check_integer, check_numbers
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.rows import (
-    Multipliers,
-    RowSums,
-    column_sums,
-    count_in_bins,
-    grid_integers,
-    square_norms,
-)
+from hushcov.kernel.sums.rows import INTEGERS, Multipliers, RowSums, add_rows, count_in_bins
 
 # Bins of `signed_octaves`: from 2^-64 (5e-20) up to 2^64 (2e19) on both sides, larger values in the
 # last ones, and one bin for what is hardly anything.
@@ -36,12 +30,14 @@ _LARGEST_CELL = LARGEST_EXACT_FLOAT // 2
 
 # A double is sign, 11 bits of exponent, 52 bits of fraction. Its size lies in [2^e, 2^(e+1)) for
 # e the exponent bits minus 1023; zero and subnormal numbers have exponent bits 0.
-_FRACTION_BITS = 52
-_EXPONENT_MASK = 0x7FF
+FRACTION_BITS = 52
+EXPONENT_MASK = 0x7FF
 _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
+_ROWS_TOGETHER = 4
+_NO_RANGES = np.zeros(0, np.int64)
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
@@ -71,19 +67,38 @@ def count_signed_octaves(
     rows: Any, centre: FloatArray, dead_zone: FloatArray, columns: IntArray, total: Any
 ) -> None:
     """Count values by octave on each side of a centre."""
-    xp = namespace(rows)
-    y = _columns(rows, columns) - like(centre, rows)
-    octaves = _octaves(y)
-    near = octaves <= 0  # as a difference of 0 is
-    if dead_zone.any():
-        near |= xp.abs(y) <= like(dead_zone, rows)
-    bins = xp.clip(octaves, None, N_OCTAVES, out=octaves)
-    bins += N_OCTAVES * xp.asarray(y > 0, dtype=xp.int32) - 1
-    bins[near] = N_SIGNED_BINS - 1
-    _count(bins, total)
+    y, bins = np.empty(len(centre)), np.empty((_ROWS_TOGETHER, len(centre)), np.uint32)
+    zones = centre, dead_zone
+    _count_signed(chosen(rows, columns), zones, y, y.view(np.uint64), bins, total)
 
 
-def _columns(rows: Any, columns: IntArray) -> Any:
+@compiled
+def _count_signed(
+    rows: FloatArray, zones: tuple[FloatArray, FloatArray], y: Any, bits: Any, bins: Any, total: Any
+) -> None:
+    """Count a few rows a column at a time: its counts are in the cache for all of them.
+
+    `bits` are those of `y`. Bins are found in 32 bits and without branches.
+    """
+    for first in range(0, len(rows), len(bins)):
+        few = min(len(bins), len(rows) - first)
+        for a in range(few):
+            for i in range(len(y)):
+                y[i] = rows[first + a, i] - zones[0][i]
+            for i in range(len(y)):
+                octave = np.int32(bits[i] >> np.uint64(FRACTION_BITS)) & np.int32(EXPONENT_MASK)
+                octave += np.int32(OCTAVE_SHIFT)
+                place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
+                place += np.int32(N_OCTAVES) if y[i] > 0 else np.int32(0)
+                near = (octave <= 0) | (abs(y[i]) <= zones[1][i])
+                bins[a, i] = np.int32(N_SIGNED_BINS - 1) if near else place
+        for i in range(len(y)):
+            own = total[i]
+            for a in range(_ROWS_TOGETHER if few == _ROWS_TOGETHER else few):
+                own[bins[a, i]] += 1
+
+
+def chosen(rows: Any, columns: IntArray) -> Any:
     """Return some columns, or the rows themselves where these are all columns in their order."""
     every = len(columns) == rows.shape[1] and (np.diff(columns) == 1).all()
     return rows if every else rows[:, columns]
@@ -143,9 +158,9 @@ def count_cells(
 ) -> None:
     """Count values by cell."""
     xp, (begin, width, first) = namespace(rows), (like(x, rows) for x in (starts, widths, firsts))
-    cells = xp.floor((_columns(rows, columns) - begin) / width) - first
+    cells = xp.floor((chosen(rows, columns) - begin) / width) - first
     inside = (cells >= 0) & (cells < n_cells)
-    _count(xp.asarray(xp.where(inside, cells, n_cells), dtype=xp.int32), total)
+    count_columns(xp.asarray(xp.where(inside, cells, n_cells), dtype=xp.int32), total)
 
 
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
@@ -162,21 +177,12 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
 
 def count_between(rows: Any, columns: IntArray, edges: FloatArray, total: Any) -> None:
     """Count values between edges."""
-    xp, pairs = namespace(rows), zip(like(edges, rows), _columns(rows, columns).T, strict=True)
+    xp, pairs = namespace(rows), zip(like(edges, rows), chosen(rows, columns).T, strict=True)
     bins = [xp.searchsorted(own, 1 * values, side="right") for own, values in pairs]
-    _count(xp.stack(bins, 1), total)
+    count_columns(xp.stack(bins, 1), total)
 
 
-def _octaves(values: Any) -> Any:
-    """Return exponents from the bits of doubles; that of the smallest octave is 1."""
-    xp = namespace(values)
-    head = xp.asarray(values.view(xp.int64) >> _FRACTION_BITS, dtype=xp.int32)
-    head &= _EXPONENT_MASK
-    head += OCTAVE_SHIFT
-    return head
-
-
-def _count(bins: Any, total: Any) -> None:
+def count_columns(bins: Any, total: Any) -> None:
     """Add how often each bin occurs in each column; those beyond the last one count nowhere."""
     size, n_bins = total.shape
     first = like(np.arange(size) * (n_bins + 1), bins)
@@ -210,8 +216,9 @@ def count_norms(rows: Any, grid: Multipliers, edges: FloatArray, n_signs: int, t
     """Count rows by squared norm, after the sums of so many signs."""
     if n_signs:
         sum_signs(rows, total[:n_signs])
-    square = square_norms(grid_integers(rows, grid))
-    count_in_bins(namespace(rows).searchsorted(like(edges, rows), square), total[n_signs:])
+    square = np.zeros(len(rows))
+    add_rows(rows, grid, (INTEGERS, 0.0, 0.0), 0.0, _NO_RANGES, square, np.zeros(1, np.int64))
+    count_in_bins(np.searchsorted(edges, square), total[n_signs:])
 
 
 def sign_sums(records: Records) -> IntArray:
@@ -219,9 +226,12 @@ def sign_sums(records: Records) -> IntArray:
     return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
 
+@compiled
 def sum_signs(rows: Any, total: Any) -> None:
     """Add the signs of each column; sgn(0) is 0."""
-    total += column_sums(namespace(rows).sign(rows))
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            total[j] += np.int64(rows[i, j] > 0) - np.int64(rows[i, j] < 0)
 
 
 def count_complete(records: Records) -> int:

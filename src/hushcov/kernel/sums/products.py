@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray, like, namespace
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
@@ -18,15 +18,14 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.bounded import MOST_PRODUCTS, add_units, factor_shares, near_square_norms
 from hushcov.kernel.sums.rows import (
+    SQUARES,
     Multipliers,
     RowSums,
-    column_sums,
+    add_rows,
     count_in_bins,
+    grid_integer,
     grid_integers,
     norm_bins,
-    scaled,
-    shortening,
-    square_norms,
     whole,
 )
 
@@ -39,8 +38,7 @@ _LARGEST_LANE = 2**14
 _VECTOR = 16  # records side by side are a multiple of this, for which vectors are used
 _WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
 _NEAR = 8  # squares of integers below `_LARGEST_LANE` whose sum has room in four bytes
-# Products that are made at a time: of units, in the second cache, and on a device.
-_UNIT_PRODUCTS, _DEVICE_PRODUCTS = 2**18, 2**27
+_UNIT_PRODUCTS = 2**18  # that are made at a time: in the second cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,55 +170,17 @@ class ProductMap:
 
 
 def add_contributions(
-    rows: Any,
-    grid: Multipliers,
-    left: IntArray,
-    right: IntArray,
-    weights: tuple[int, int, int],
-    bounds: list[int],
-    total: Any,
+    rows: Any, grid: Multipliers, left: Any, right: Any, weights: Any, bounds: list[int], total: Any
 ) -> None:
     """Add the contributions of records; without bounds, count their norms."""
-    xp, y, n_pairs = namespace(rows), grid_integers(rows, grid), len(left)
-    pair_weight, diagonal_weight, centre = weights
-    squares = y * y
-    own = diagonal_weight * (squares - centre)
-    square = square_norms(own)
-    if n_pairs:
-        made = (_Lanes if isinstance(rows, np.ndarray) else _Products)(y, left, right)
-        square += float(pair_weight**2) * made.squares()
-    if not bounds:
-        count_in_bins(norm_bins(square, len(total)), total)
-        return
-    norm_bound, factor_range, size_range, size_cap = bounds
-    factor = shortening(square, float(norm_bound))
-    if n_pairs:
-        total[:n_pairs] += made.scaled_sums(factor, pair_weight)
-    total[n_pairs:-2] += column_sums(scaled(own, factor))
-    total[-2] += xp.where(factor < 1, whole(factor * factor_range), factor_range).sum()
-    size = xp.clip(whole(squares.sum(1)), None, size_cap)
-    total[-1] += (size * size_range // size_cap).sum()
-
-
-class _Products:
-    """Products of pairs of features on a device, a few records at a time."""
-
-    def __init__(self, y: Any, left: IntArray, right: IntArray) -> None:
-        self._y, self._pairs = y, (like(left, y), like(right, y))
-        self._step = max(1, _DEVICE_PRODUCTS // len(left))
-
-    def _parts(self) -> Any:
-        left, right = self._pairs
-        return (part[:, left] * part[:, right] for part in self._y.split(self._step))
-
-    def squares(self) -> Any:
-        """Return sums over pairs of squared products, by record."""
-        return namespace(self._y).cat([square_norms(part) for part in self._parts()])
-
-    def scaled_sums(self, factor: Any, weight: int) -> Any:
-        """Return the sums of products times a weight, each times a factor, rounded to zero."""
-        pairs = zip(self._parts(), factor.split(self._step), strict=True)
-        return sum(whole(weight * part * own[:, None]).sum(0) for part, own in pairs)
+    n_pairs, (pair_weight, *own) = len(left), weights
+    square, lanes = np.zeros(len(rows)), _Lanes(rows, grid, left, right) if n_pairs else None
+    if lanes is not None:
+        square += float(pair_weight**2) * lanes.squares()
+    power, bound = (SQUARES, *map(float, own)), float(bounds[0]) if bounds else 0.0
+    add_rows(rows, grid, power, bound, np.array(bounds[1:], np.int64), square, total)
+    if bounds and lanes is not None:
+        total[:n_pairs] += lanes.scaled_sums(square, pair_weight)
 
 
 class _Lanes:
@@ -230,10 +190,11 @@ class _Lanes:
     hold its sum over 2**26 records.
     """
 
-    def __init__(self, y: FloatArray, left: IntArray, right: IntArray) -> None:
-        self._n_records, self._pairs = len(y), (left, right)
-        self._lanes: Lanes = np.zeros((y.shape[1], -(-len(y) // _VECTOR) * _VECTOR), np.int16)
-        self._lanes[:, : len(y)] = y.T
+    def __init__(self, rows: Any, grid: Multipliers, left: IntArray, right: IntArray) -> None:
+        self._n_records, self._pairs = len(rows), (left, right)
+        words = np.zeros((-(-len(rows) // _VECTOR) * _VECTOR // 4, rows.shape[1]), np.int64)
+        _fill_words(rows, grid, words)
+        self._lanes: Lanes = np.ascontiguousarray(words.T).view(np.int16)
 
     def squares(self) -> FloatArray:
         """Return sums over pairs of squared products, by record."""
@@ -245,8 +206,17 @@ class _Lanes:
         """Return the sums of products times a weight, each times a factor, rounded to zero."""
         sums, factors = np.zeros(len(self._pairs[0])), np.zeros(self._lanes.shape[1])
         factors[: len(factor)] = factor
-        _add_products(self._lanes, *self._pairs, weight, factors, sums)
+        _add_products(self._lanes, self._pairs, weight, factors, sums)
         return np.asarray(whole(sums))
+
+
+@compiled
+def _fill_words(rows: FloatArray, grid: Multipliers, words: IntArray) -> None:
+    """Put integers of four records beside each other in a word: words are turned faster."""
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            y = np.int64(grid_integer(rows[k, i], grid[0][i], grid[1]))
+            words[k // 4, i] |= (y & 0xFFFF) << 16 * (k % 4)
 
 
 @compiled
@@ -280,13 +250,10 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
             _add_window(flat, rows[e], inside, squares)
             e = stop
         else:
-            i, stop = rows[e], min(e + _NEAR, len(rows))
             near[:] = 0
-            while e + 1 < stop and rows[e] == rows[e + 1] == i:
-                _add_two(flat, columns[e], columns[e + 1], near)
-                e += 2
-            if e < stop and rows[e] == i:
-                _add_one(flat, columns[e], near)
+            i, stop = rows[e], min(e + _NEAR, len(rows))
+            while e < stop and rows[e] == i:
+                _add_square(flat, columns[e], near)
                 e += 1
             _add_window(flat, i, near, squares)
 
@@ -315,20 +282,11 @@ def _add_window(flat: Lanes, i: int, inside: Any, squares: FloatArray) -> None:
 
 
 @compiled
-def _add_one(flat: Lanes, j: int, near: Any) -> None:
+def _add_square(flat: Lanes, j: int, near: Any) -> None:
     n = np.uint64(len(near))
     y = np.uint64(j) * n
     for k in range(n):
         near[k] = np.int32(near[k] + _product(flat[y + k], flat[y + k]))
-
-
-@compiled
-def _add_two(flat: Lanes, j: int, h: int, near: Any) -> None:
-    n = np.uint64(len(near))
-    y, w = np.uint64(j) * n, np.uint64(h) * n
-    for k in range(n):
-        two = np.int32(_product(flat[y + k], flat[y + k]) + _product(flat[w + k], flat[w + k]))
-        near[k] = np.int32(near[k] + two)
 
 
 @compiled
@@ -337,17 +295,10 @@ def _product(x: Any, y: Any) -> Any:
 
 
 @compiled
-def _add_products(
-    lanes: Lanes,
-    rows: IntArray,
-    columns: IntArray,
-    weight: int,
-    factors: FloatArray,
-    sums: FloatArray,
-) -> None:
+def _add_products(lanes: Lanes, pairs: Any, weight: int, factors: Any, sums: Any) -> None:
     flat = lanes.ravel()
-    for e in range(len(rows)):
-        sums[e] += _scaled_sum(flat, rows[e], columns[e], np.int32(weight), factors)
+    for e in range(len(sums)):
+        sums[e] += _scaled_sum(flat, pairs[0][e], pairs[1][e], np.int32(weight), factors)
 
 
 @partial(compiled, any_order=True)

@@ -1,16 +1,18 @@
 """Sums over rows and units, on all cores: rows are centred and summed while they are in the cache.
 
-A row is a unit of one row. Kernels are functions on arrays, those of NumPy and tensors alike. Every
-step that decides an integer is one IEEE operation on doubles (a product, a quotient, a root, or a
-rounding to an integer), and sums are sums of integers that are held exactly. So no order, machine
-or number of threads changes a bit.
+A row is a unit of one row. Kernels are functions on arrays; those that are compiled have others for
+tensors, in `hushcov.engines.device`. Every step that decides an integer is one IEEE operation (a
+product, quotient, root, or rounding to an integer), and sums are sums of integers that are held
+exactly. So no order, machine or number of threads changes a bit.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +25,9 @@ _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
 # Values of long blocks, of more rows, that a thread takes at a time: others hardly wait for it.
 _PART, _LONG = 2**21, 2**13
 # Values that are centred and summed together, which stay in the second cache; and fewest rows.
-_VALUES_NEAR, _FEWEST_ROWS = 2**16, 16
+_VALUES_NEAR, _FEWEST_ROWS = 2**17, 16
+_ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
+_NOTHING_ELSE = np.array([0, 0, 1])  # ranges of factors and sizes
 
 #: Factors from coordinates to integers, and the largest integer: `FeatureGrid.numbers`.
 Multipliers = tuple[FloatArray, float]
@@ -57,13 +61,10 @@ class Centring:
         if isinstance(rows, np.ndarray):
             y, unit = np.empty(rows.shape), np.ones(1) if self.unit is None else self.unit
             _centre(rows, unit, self.centre, self.reach, integers, y)
-        else:
-            y = rows * like(self.unit, rows) if integers else rows
-            reach = like(self.reach, rows)
-            y = (y - like(self.centre, rows)).clamp_(-reach, reach)
-        if integers:
-            y[rows[:, 0] == MISSING] = 0.0
-        return y
+            return y
+        from hushcov.engines import device
+
+        return device.centred(rows, self)
 
 
 @compiled
@@ -72,10 +73,13 @@ def _centre(
 ) -> None:
     """Fill in rows less their centre, within reach of it; NaN stays. A row is read once."""
     for i in range(rows.shape[0]):
+        if integers and rows[i, 0] == MISSING:
+            y[i] = 0.0
+            continue
         for j in range(rows.shape[1]):
             x = np.float64(rows[i, j])
             x = (x * unit[j] if integers else x) - centre[j]
-            y[i, j] = -reach[j] if x < -reach[j] else reach[j] if x > reach[j] else x
+            y[i, j] = within(x, reach[j])
 
 
 @compiled
@@ -83,9 +87,19 @@ def _round_to_grid(rows: Any, multipliers: FloatArray, half_width: float, y: Any
     """Fill in coordinates times multipliers, clipped to the half width and rounded; NaN stays."""
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
-            x = np.float64(rows[i, j]) * multipliers[j]
-            x = -half_width if x < -half_width else half_width if x > half_width else x
-            y[i, j] = np.rint(x)
+            y[i, j] = grid_integer(rows[i, j], multipliers[j], half_width)
+
+
+@compiled
+def grid_integer(x: Any, multiplier: float, half_width: float) -> Any:
+    """Return a coordinate times a multiplier, clipped to the half width and rounded."""
+    return np.rint(within(np.float64(x) * multiplier, half_width))
+
+
+@compiled
+def within(x: float, most: float) -> float:
+    """Clip a number to [-most, most]; NaN stays."""
+    return -most if x < -most else most if x > most else x
 
 
 class SumsSoFar:
@@ -182,12 +196,12 @@ class RowSums:
 
         def add(rows: Any, *starts: IntArray) -> bool:
             own, finite = free.pop(), True
-            for near in rows_near(rows) if not starts else [rows]:
-                with np.errstate(all="ignore"):  # what overflows is clipped
+            with np.errstate(all="ignore"):  # what overflows is clipped
+                for near in rows_near(rows) if not starts else [rows]:
                     ready, whole = self.ready(near)
                     if whole or not starts:
                         self.kernel(ready, *starts, *self.arguments, own)
-                finite &= whole
+                    finite &= whole
             free.append(own)
             return finite
 
@@ -196,8 +210,7 @@ class RowSums:
     def ready(self, rows: Any) -> tuple[Any, bool]:
         """Return the rows that a kernel takes, and whether all numbers are finite."""
         finite = rows.dtype != np.float64 or bool(np.isfinite(rows).all())
-        if not finite:
-            rows = rows[finite_rows(rows)]
+        rows = rows if finite else rows[np.isfinite(rows).all(axis=1)]
         return (self.about.of(rows) if self.centring and self.about else rows), finite
 
     def total(self, sums: Any) -> IntArray:
@@ -224,11 +237,6 @@ def rows_near(rows: Any) -> list[Any]:
     """Return rows a few at a time, that stay in the cache."""
     step = max(_FEWEST_ROWS, _VALUES_NEAR // rows.shape[1])
     return [rows[first : first + step] for first in range(0, len(rows), step)]
-
-
-def finite_rows(rows: FloatArray) -> Any:
-    """Return which rows are finite."""
-    return np.isfinite(rows).all(axis=1)
 
 
 # Steps of kernels.
@@ -277,6 +285,65 @@ def whole(numbers: Any) -> Any:
     return xp.asarray(numbers, dtype=xp.int64)
 
 
+# What integers on a grid become before they are added: kinds of `power`, with two numbers.
+INTEGERS, SQUARES, FOURTHS = 0, 1, 2
+
+
+@compiled
+def add_rows(
+    rows: Any, grid: Multipliers, power: Any, bound: float, ranges: Any, square: Any, total: Any
+) -> None:
+    """Add z of rows, scaled down to the bound, then factors and sizes; see `ProductMap`.
+
+    `square` has what is added to the squared norms of z, and gets the factors. Without ranges of
+    factors and sizes, norms are counted, and it gets their squares.
+    """
+    z, sums, last = np.empty(rows.shape[1]), np.zeros(rows.shape[1]), len(total) - 1
+    for a in range(len(rows)):
+        size, own = _fill_row(rows[a], grid, power, z)
+        square[a] += own
+        if len(ranges) == 0:
+            mantissa, exponent = math.frexp(square[a])
+            total[min(2 * exponent + (mantissa >= _ROOT_HALF), last)] += 1
+            continue
+        factor = 1.0 if square[a] <= bound * bound else bound / math.sqrt(square[a]) * INSIDE
+        for i in range(len(z) if factor == 1.0 else 0):
+            sums[i] += z[i]
+        for i in range(len(z) if factor < 1.0 else 0):
+            sums[i] += np.trunc(z[i] * factor)
+        total[last - 1] += np.int64(factor * ranges[0]) if factor < 1.0 else ranges[0]
+        total[last] += min(np.int64(size), ranges[2]) * ranges[1] // ranges[2]
+        square[a] = factor
+    for i in range(len(z) if len(ranges) else 0):  # of so few rows that sums are exact
+        total[last - 1 - len(z) + i] += np.int64(sums[i])
+
+
+@partial(compiled, any_order=True)
+def _fill_row(row: FloatArray, grid: Multipliers, power: Any, z: FloatArray) -> Any:
+    """Fill in z; return squared norms of the integers and of z, which are exact."""
+    kind, first, second = power
+    size = square = 0.0
+    for i in range(len(row)):
+        y = grid_integer(row[i], grid[0][i], grid[1])
+        own = y * y
+        size += own
+        if kind == SQUARES:
+            y = first * (own - second)
+        elif kind == FOURTHS:
+            own = min(own, first)
+            y = np.floor(own * own * second)
+        z[i] = y
+        square += y * y
+    return size, square
+
+
+def add_bounded(rows: Any, grid: Multipliers, power: Any, bound: float, total: Any) -> None:
+    """Add z of rows, scaled down to the bound."""
+    found = np.zeros(len(total) + 2, np.int64)
+    add_rows(rows, grid, power, bound, _NOTHING_ELSE, np.zeros(len(rows)), found)
+    total += found[:-2]
+
+
 def column_sums(rows: Any) -> Any:
     """Return the sums of columns of integers below 2**27, in 64 bits."""
     if isinstance(rows, np.ndarray):  # so few rows that sums are below 2**43, exact in doubles
@@ -307,7 +374,7 @@ def sum_together(records: Any, sums: Sequence[RowSums]) -> list[IntArray]:
 
 def joined(sums: Sequence[RowSums]) -> RowSums:
     """Return the sums as one, one after the other in a row."""
-    size = sum(int(np.prod(each.shape)) for each in sums)
+    size = sum(math.prod(each.shape) for each in sums)
     return RowSums(add_each, (tuple(sums),), (size,))
 
 
@@ -319,6 +386,6 @@ def add_each(rows: Any, sums: Sequence[RowSums], total: Any) -> None:
 
 def split(total: Any, sums: Sequence[RowSums]) -> list[Any]:
     """Return parts of joined sums, each in its shape."""
-    ends = np.cumsum([int(np.prod(each.shape)) for each in sums]).tolist()
+    ends = list(itertools.accumulate(math.prod(each.shape) for each in sums))
     pairs = zip([0, *ends], ends, sums, strict=False)
     return [total[start:end].reshape(each.shape) for start, end, each in pairs]
