@@ -1,8 +1,8 @@
 """DP-SGD for a linear model: noisy sums of clipped gradients over random samples of the records.
 
 Loss, clipping, noise, sampling and momentum are those of Opacus, whose optimiser divides by the
-expected size of a sample. Two ways to scale columns are measured: by released centres and deviations
-as the other rivals do, and by given bounds alone, as people do who know nothing else.
+expected size of a sample. Columns are scaled by released centres and deviations, as for the other
+rivals, or by given bounds alone.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def fit_dpsgd(
 
     Privacy
     -------
-    (epsilon, delta) for one record added or removed: every step is a Gaussian mechanism on a Poisson
-    sample, composed with the Gaussian steps that release scales and the number of records. Opacus
-    divides by the number of records as it is.
+    (epsilon, delta) for one record added or removed: every step is a Gaussian mechanism on a
+    Poisson sample, composed with the Gaussian steps that release scales and the number of records.
+    Opacus divides by the number of records as it is.
     """
     mu = total_mu(epsilon, delta)
     if bounds is not None:

@@ -24,8 +24,8 @@ from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
 from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import HushcovError
-from hushcov.inputs import BOTH, RELATIONS
 from hushcov.kernel.accounting import gaussian_epsilon
+from hushcov.options import FOR_BOTH, FOR_RELATIONS
 from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
 from hushcov_lab.rivals.bounds import ColumnBounds
 from hushcov_lab.rivals.regression import RIVALS, Coefficients, RivalSilent
@@ -138,11 +138,11 @@ def _methods(split: HeldOut, spent: dict[str, Any], seed: int) -> Iterator[tuple
 def our_releases(target: int) -> dict[str, dict[str, Any]]:
     """Return the options of each release of hushcov; one declares a target, if that can be done."""
     releases: dict[str, dict[str, Any]] = {
-        OURS: {"purpose": BOTH},
-        OURS_FOR_RELATIONS: {"purpose": RELATIONS},
+        OURS: {"purpose": FOR_BOTH},
+        OURS_FOR_RELATIONS: {"purpose": FOR_RELATIONS},
     }
     if "target" in inspect.signature(PrivateSparseCovariance).parameters:
-        releases[OURS_FOR_TARGET] = {"purpose": RELATIONS, "target": target}
+        releases[OURS_FOR_TARGET] = {"purpose": FOR_RELATIONS, "target": target}
     return releases
 
 

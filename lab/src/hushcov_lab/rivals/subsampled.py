@@ -1,8 +1,8 @@
 """The noise of DP-SGD: Gaussian steps, each of which sees a random sample of the records.
 
-The losses of all steps are composed by Fourier transforms, as in the PRV accountants that Opacus and
-dp-accounting have. A record is in the sample of a step with probability `rate`, moves its sum by at
-most 1, and is added or removed. One Gaussian mechanism may stand beside the steps.
+The losses of all steps are composed by Fourier transforms, as in the accountants of Opacus and
+dp-accounting. A record is in the sample of a step with probability `rate`, moves its sum by at most
+1, and is added or removed. One Gaussian mechanism may stand beside the steps.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def calibrate_steps(
     unsafe, safe = 1e-3, _MOST_NOISE
     while safe / unsafe > 1 + _CLOSE:
         middle = math.sqrt(unsafe * safe)
-        spent = bound_delta(
-            epsilon, delta, noise=middle, rate=rate, steps=steps, beside=beside
-        )
+        spent = bound_delta(epsilon, delta, noise=middle, rate=rate, steps=steps, beside=beside)
         if spent <= delta * WITHIN:
             safe = middle
         else:
