@@ -22,7 +22,7 @@ from hushcov_lab.pld import FFT_DELTA_PER_STEP
 _CELL = 0.05  # of the grid, in deviations of one step's loss: the total's rises by 3 in 10,000
 _CUT = 1e-3  # share of delta that losses beyond the grid may have
 _FARTHEST = 64.0  # end of the largest grid, in epsilon
-_MOST_NOISE = 1e6
+_LARGEST_NOISE = 1e6
 _CLOSE = 1e-4  # relative error of the noise, which is rounded up
 _LARGEST_EXPONENT = 600.0  # exp of it is finite
 _CHERNOFF = np.geomspace(0.5, 500, 40)  # exponents, over the end of the grid
@@ -70,7 +70,7 @@ def calibrate_steps(
     epsilon: float, delta: float, rate: float, steps: int, beside: float = 0.0
 ) -> float:
     """Return the least noise at which all steps together are (epsilon, delta), rounded up."""
-    unsafe, safe = 1e-3, _MOST_NOISE
+    unsafe, safe = 1e-3, _LARGEST_NOISE
     while safe / unsafe > 1 + _CLOSE:
         middle = math.sqrt(unsafe * safe)
         spent = bound_delta(epsilon, delta, noise=middle, rate=rate, steps=steps, beside=beside)
@@ -78,7 +78,7 @@ def calibrate_steps(
             safe = middle
         else:
             unsafe = middle
-    if safe == _MOST_NOISE:
+    if safe == _LARGEST_NOISE:
         raise ParameterError(
             f"no noise makes these steps ({epsilon:g}, {delta:g}): what is beside them, of mu "
             f"{beside:.3g}, has spent as much."
