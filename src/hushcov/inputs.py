@@ -111,7 +111,8 @@ class ReleaseInputs(_ZcdpBudget):
     most: plans and forecasts are for what that leaves. `found` is what is expected to be known of
     means and scales by then. `candidates` are the pairs that may covary, where that is public: no
     others are released. `purpose` is one of `hushcov.options.PURPOSES`: relations, such as
-    regressions, are more precise where a part of the budget is spent on further looks.
+    regressions, are more precise where a part of the budget is spent on further looks. `target` is
+    the place of a declared target of a regression.
     """
 
     n_records: int
@@ -125,6 +126,7 @@ class ReleaseInputs(_ZcdpBudget):
     found: Found = Found()
     candidates: Candidates | None = None
     purpose: str = "both"
+    target: int | None = None
 
     def __post_init__(self) -> None:
         _check(self)

@@ -290,6 +290,16 @@ TABLE = (
         commands=("fit", "plan"),
     ),
     Option(
+        "target",
+        "text",
+        "--target",
+        "A column that is to be regressed on all others. A part of the budget goes into that one "
+        "regression then, which is more precise; all other questions are answered as before.",
+        metavar="COLUMN",
+        type="str or int, optional",
+        commands=("fit", "plan"),
+    ),
+    Option(
         "neighbours",
         "choice",
         "--neighbours",

@@ -59,7 +59,7 @@ def one_look(rows: np.ndarray, mu: float, seed: int = 0, *, ones: bool = True) -
     inputs = ReleaseInputs(n, d, d, **USUAL)
     scale = np.ones(d)
     seen = first_seen(np.cov(rows.T), 0.0, scale, ones=ones)
-    return look_further(session_of(rows, mu, seed), inputs, scale, seen, (1.0,))
+    return look_further(session_of(rows, mu, seed, None), inputs, scale, seen, (1.0,))[0]
 
 
 # ---- what is measured ----
@@ -119,7 +119,7 @@ def test_products_do_not_depend_on_the_size_of_a_block():
     for size in (1, 7, 500):
         session = session_of(rows, 0.2, 3, size)
         seen = first_seen(np.cov(rows.T), 0.01, scale, ones=True)
-        found.append(look_further(session, inputs, scale, seen, (0.5, 0.5)).products)
+        found.append(look_further(session, inputs, scale, seen, (0.5, 0.5))[0].products)
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 

@@ -55,6 +55,8 @@ class ChosenRidge:
         Features that count with a larger variance, because their tails are long.
     with_factors : bool
         Whether the coefficients are averaged with those of the factors of the release.
+    declared : bool
+        Whether they are those of a declared target.
     """
 
     coefficients: FloatArray
@@ -63,6 +65,7 @@ class ChosenRidge:
     explained: float
     long: BoolArray
     with_factors: bool = False
+    declared: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +337,7 @@ def chosen_ridge(
         place += int(np.argmax(shares))
         kept = _factor(part, inverses[place])
     G, used = inverses[place], float(ridges[place + (not regular)])
-    kept *= _factor_of_first(part, G @ M[1:, 0])
+    kept *= factor_of_first(part, G @ M[1:, 0])
     b = kept * (G @ M[1:, 0])
     made = ChosenRidge(b, used, kept, max(explained_share(part, b, kept * G)[0], 0.0), long)
     least_squares = used == 0 and kept == 1
@@ -351,7 +354,7 @@ def _factor(part: Uncertain, G: FloatArray) -> float:
     return 1.0 if kept > 1 - _WORTH_A_RIDGE else kept
 
 
-def _factor_of_first(part: Uncertain, b: FloatArray) -> float:
+def factor_of_first(part: Uncertain, b: FloatArray) -> float:
     """Return what to multiply coefficients by, where the first matrix says that they are too large.
 
     Further looks shorten far records more, which may have other relations than most.

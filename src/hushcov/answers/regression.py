@@ -22,6 +22,7 @@ from hushcov.answers.columns import (
     spelt_out,
     without_references,
 )
+from hushcov.answers.declared import of_declared
 from hushcov.answers.files import Table
 from hushcov.answers.linear import (
     AUTO_RIDGE,
@@ -222,6 +223,8 @@ def regression_with_parts(
         X, more, said = _asked(release, y, on)
         part = relations(release, np.concatenate([[y], X]))
     found = linear(part, width, shape, None if apart else limit, ridge)
+    if looked:
+        found = of_declared(release, part, found, width, ridge)
     if not found.bounded:
         said.append(UNBOUNDED)
     if found.hidden is not None:
@@ -244,6 +247,11 @@ def _ridge_reason(
         return "there are no columns to regress on"
     if asked != AUTO_RIDGE:
         return "as asked" if made.ridge else "least squares, as asked"
+    if made.declared:
+        words = "least squares of the target that was declared"
+        if made.kept < 1:
+            words += f", multiplied by {figure(made.kept)} because of noise"
+        return words
     words = "least squares, which is expected to predict best"
     if made.ridge:
         words = "chosen because noise makes least squares (ridge 0) predict worse"

@@ -147,6 +147,7 @@ class PurposeOptions:
     """Options of estimators that may measure the covariance again, in the basis of a first look."""
 
     purpose: str = PURPOSES[0]
+    target: Any = None
 
 
 @with_options

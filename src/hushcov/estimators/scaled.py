@@ -500,7 +500,24 @@ class ScaledCovariance(PrivateCovariance):
             candidates=candidates,
             drop_nulls=self._counts_complete,
             purpose=getattr(self, "purpose", FOR_COVARIANCE),
+            target=self._target(n_features),
         )
+
+    def _target(self, n_features: int) -> int | None:
+        """Return the place of the declared target, or refuse one that there is not."""
+        given = getattr(self, "target", None)
+        if given is None:
+            return None
+        names = self._names or [f"x{place}" for place in range(n_features)]
+        if isinstance(given, str):
+            if given not in names:
+                raise ParameterError(
+                    f"target must be a column of the records, got {given!r}: pass its name, or its "
+                    "position counted from 0."
+                )
+            return names.index(given)
+        cure = "it is the position of a column, counted from 0, or its name."
+        return check_integer("target", given, at_least=0, at_most=n_features - 1, cure=cure)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -62,10 +62,13 @@ class LocationRules:
     # The same where means are known: below it scales may be off by orders of magnitude.
     least_pooled: float = 10.0
     # Columns that were not found yet, from the second look on: a value that this share of the
-    # records has must stand out by so many deviations. A look takes at most these shares of the
-    # budget, and less than that where fewer than a fifth of the columns are left.
-    rarest: tuple[float, ...] = (0.01, 0.005, 0.005, 0.005, 0.005)
-    rare_shares: tuple[float, ...] = (0.08, 0.10, 0.04, 0.02, 0.02)
+    # records has must stand out by so many deviations. A look takes at most so much of the budget,
+    # until all looks took so much together, and less than that where fewer than a fifth of the
+    # columns are left.
+    rarest: tuple[float, ...] = (0.01, 0.005)
+    rare_look: float = 0.1
+    rare_looks: float = 0.26
+    least_rare: float = 0.02
     rare_deviations: float = 5.0
     rare_part: float = 5.0
     # Measured on normal columns a few scales from zero, for any number of columns: the share that
@@ -90,6 +93,12 @@ class LocationRules:
     # those in a bin of many other columns that they are there.
     sure_deviations: float = 4.0
     fitting_deviations: float = 3.5
+    # Deviations by which records of a column that lies in one place are missing from its range.
+    elsewhere_deviations: float = 2.0
+    # Octaves beside one that stands out in which others may be.
+    octaves_beside: int = 2
+    # A column is found with others if it has this part of their mean share, at least.
+    least_of_mean: float = 0.25
     # Clusters beyond so many scales are a law of their own. So often a column that lies in one
     # place is looked at in narrower cells, too: 2^30 scales.
     clusters: float = 6.01
@@ -107,7 +116,7 @@ class LocationRules:
     least_mass: float = 0.3
     most_mass: float = 0.75
     # Deviations of noise by which more records may be unseen than seem to be (known means).
-    unseen_deviations: float = 1.0
+    unseen_deviations: float = 3.0
     # Smallest cap in scales: tails are worth their noise only if much can be seen of them.
     low_reach: float = 6.0
     low_reach_seen: float = 16.0
@@ -187,7 +196,7 @@ class LocationParameters:
 
     def look_mu(self, look: int, units: LookUnits, spent: tuple[float, ...]) -> float | None:
         """Return the cost of look number `look` (from 0), or None if it is not made."""
-        share = self._share(look, units)
+        share = self._share(look, units, math.fsum(mu**2 for mu in spent) / self.total_mu**2)
         left = Fraction(self.largest_mu) ** 2 - sum(Fraction(mu) ** 2 for mu in spent)
         square = min(share * self.total_mu**2, float(left))
         if square <= 0:
@@ -212,8 +221,11 @@ class LocationParameters:
         made = columns and self.look_mu(0, units, ()) is not None
         return octave_counts(columns) if made else None
 
-    def _share(self, look: int, units: LookUnits) -> float:
-        """Return the share of a look: what its aims need, within bounds."""
+    def _share(self, look: int, units: LookUnits, spent: float) -> float:
+        """Return the share of a look: what its aims need, within bounds.
+
+        Looks at rare values take less where earlier ones have `spent` more.
+        """
         # At the share square (ratio / size)^2, n / sigma is the ratio.
         square = histograms(units.histograms, self.neighbours)
         size = self.n_records * self.total_mu
@@ -226,9 +238,11 @@ class LocationParameters:
             square * (aim / size) ** 2, RULES.least_refined * units.refined / self.n_features
         )
         if units.octaves:
-            rare = square * (RULES.rare_deviations / RULES.rarest[look - 1] / size) ** 2
+            rarest = RULES.rarest[min(look, len(RULES.rarest)) - 1]
+            rare = square * (RULES.rare_deviations / rarest / size) ** 2
             worth = min(1.0, RULES.rare_part * units.octaves / self.n_features)
-            share = max(share, min(worth * RULES.rare_shares[look - 1], rare))
+            most = min(RULES.rare_look, max(RULES.least_rare, RULES.rare_looks - spent))
+            share = max(share, min(worth * most, rare))
         return min(share, RULES.later_look)
 
 
@@ -241,6 +255,7 @@ class SearchStage(Stage):
     bounds: Bounds | None
     located: bool = False
     known_mean: bool = False
+    known_scale: bool = False
     neighbours: Neighbours
 
     @cached_property
@@ -257,7 +272,8 @@ class SearchStage(Stage):
     @property
     def first_octaves(self) -> SignedOctaves | None:
         """See `Stage.first_octaves`."""
-        return None if self.located else self.looks.first_octaves(self.bounds)
+        skipped = self.located or (self.known_mean and self.known_scale)
+        return None if skipped else self.looks.first_octaves(self.bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,7 +481,11 @@ def find_location(
     if known_mean:
         _settle_centred(columns, low_reach, n)  # proof: step 6
     _settle_by_bounds(columns, n, last=True, known_mean=known_mean)  # proof: step 5
+    _settle_together(columns, n, parameters.evidence_level)  # proof: step 4
     _settle_by_others(columns, popular, n)  # proof: step 4
+    for column in columns:
+        if column.way is Way.OCTAVES and column.fallback is not None:
+            column.settle(column.fallback)
     return _location(columns, bounds, n, known_mean=known_mean)  # proof: step 4
 
 
@@ -524,7 +544,7 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
         refined = column.way is Way.REFINED
         if reading is None or (refined and reading.mass < RULES.least_mass):
             if refined:
-                column.way, column.in_one_place = Way.OCTAVES, True
+                column.way, column.in_one_place, column.fallback = Way.OCTAVES, True, None
             continue
         if not refined:
             used.append(reading.used.ravel())
@@ -566,7 +586,12 @@ def _take_reading(
             column.settle(found)
         return
     if column.in_one_place and not refined:
-        end = None
+        end, noise = None, sigma * math.sqrt(1 + np.count_nonzero(reading.used))
+        if column.counts is not None and look.n * (1 - reading.mass) > (
+            float(column.counts[-1]) + RULES.elsewhere_deviations * noise
+        ):  # others lie elsewhere, and maybe far away
+            column.fallback = found
+            return
     elif not refined and reading.one_sided(sigma, look.n):
         end = max(best_end, reading.end)
     if end is None:
@@ -601,7 +626,9 @@ def _take_centred(
         return
     unseen = max(1 - reading.mass, 0.0) + RULES.unseen_deviations * sigma / n
     scale = math.hypot(own, offset, offset / math.sqrt(unseen))
-    column.fallback = ColumnPlace(0.0, scale, RULES.low_reach_seen)
+    # Of two values -a and b the deviation is sqrt(a b); it may be off by a factor of 2.
+    reach = scales.bounded_reach(4 * scale / max(offset, own / 16), look.low_reach)
+    column.fallback = ColumnPlace(0.0, scale, reach)
 
 
 def _settle_centred(columns: list[Column], low_reach: float, n: int) -> None:
@@ -781,3 +808,43 @@ def _settle_by_others(columns: list[Column], popular: Counter[int], n: int) -> N
         if held > fitting * sigma and held + fitting * sigma > apart / 2 and square > 0:
             reach = scales.bounded_reach(2 / math.sqrt(share), RULES.low_reach)
             column.settle(ColumnPlace(column.centre, math.sqrt(share * square), reach))
+
+
+def _settle_together(columns: list[Column], n: int, level: float) -> None:
+    """Settle columns that nearly always have one value: where others are, all of them show.
+
+    Rare flags have their other value in octaves that are alike. Counts of one column are hidden by
+    noise there, but not their sum over columns. Each column is taken to have about its own share
+    of them, moved by noise towards the mean of those that are not settled; one that has hardly any
+    may be constant. Scales of settled ones grow where they left out such values.
+    """
+    asked = [(each, each.counts) for each in columns if each.way is not None or each.in_one_place]
+    left = [(each, own) for each, own in asked if own is not None and 2 * own[-1] > n]
+    if len(left) < RULES.popular:
+        return
+    counts = np.stack([own[: scales.N_SIGNED] for _, own in left])
+    sigma = np.array([each.precision**-0.5 for each, _ in left])
+    together = counts.sum(axis=0) / math.sqrt(float(sigma @ sigma))
+    surely = np.flatnonzero(together > deviations(scales.N_SIGNED, level))
+    beside = np.add.outer(surely, np.arange(-RULES.octaves_beside, RULES.octaves_beside + 1))
+    bins = np.unique(beside.clip(0, scales.N_SIGNED - 1))
+    bins = bins[together[bins] > RULES.fitting_deviations]
+    if not len(bins):
+        return
+    shares, noise = counts[:, bins] / n, sigma[:, None] / n
+    settled = np.array([each.way is None for each, _ in left])
+    for group in (settled, ~settled):
+        mean = np.maximum(shares[group].mean(axis=0), 0.0) if group.any() else 0.0
+        trust = mean**2 / (mean**2 + noise[group] ** 2)
+        shares[group] = np.maximum(mean + trust * (shares[group] - mean), 0.0)
+    least = (
+        0.0 if settled.all() else RULES.least_of_mean * float(shares[~settled].sum(axis=1).mean())
+    )
+    ends = np.exp2(bins % (scales.N_SIGNED // 2) + 1.0 + SMALLEST_EXPONENT)
+    for (column, _), own in zip(left, shares, strict=True):
+        square = float(own @ column.moments.square.ravel()[bins])
+        known = 0.0 if column.found is None else column.found.scale
+        if square > known**2 and (known > 0 or own.sum() > least):
+            scale = math.sqrt(square)
+            reach = scales.bounded_reach(float(ends.max()) / scale, RULES.low_reach)
+            column.settle(ColumnPlace(column.centre, scale, reach))

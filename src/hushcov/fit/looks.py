@@ -16,16 +16,17 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
+from hushcov._words import number
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.queries import Gram
-from hushcov.kernel.session import Session
+from hushcov.kernel.queries import BoundedSums, Gram
+from hushcov.kernel.session import Noisy, Session
 from hushcov.kernel.views import multiplied
 from hushcov.options import FOR_BOTH, FOR_RELATIONS
 from hushcov.release import Release, parts_of
-from hushcov.release.looks import LOST_DIRECTIONS, FurtherLook
+from hushcov.release.looks import LOST_DIRECTIONS, FurtherLook, TargetStep
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class LookRules:
 
     # Shares of the time of the first matrix, and of looks after it.
     shares_for_both: tuple[float, ...] = (0.4, 0.22, 0.38)
+    shares_for_target: tuple[float, ...] = (0.15, 0.2, 0.25, 0.4)  # the last one of its step
     shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
     # Noise of a look over its moments, in norm, from which on further ones are not worth it.
     most_noise: float = 0.5
@@ -47,6 +49,8 @@ class LookRules:
     room: int = 8
     # Bounds that are tried for each bin of the histogram.
     bounds_per_bin: int = 8
+    # What long products may leave of a mean product, over what is cut off their length.
+    step_bias: float = 0.2
     # Released integers in a deviation of the noise of a mean of both.
     steps_in_noise: float = 1024.0
     # Deviations of noise that a variance may be smaller in a look, in a mean of both.
@@ -62,6 +66,7 @@ _FINEST = 2.0**-40  # step of a basis
 _LARGEST_CONDITION = 1e8  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
+_RESIDUAL = "the residual of the declared target"
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
@@ -75,7 +80,56 @@ def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[floa
     size = int(np.count_nonzero(scale > 0)) + 1
     noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
     seen = size > 2 and noise < RULES.most_noise
-    return known.get(inputs.purpose, (1.0,)) if seen else (1.0,)
+    if not seen:
+        return (1.0,)
+    return known.get(inputs.purpose, (1.0,)) if inputs.target is None else RULES.shares_for_target
+
+
+def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | None:
+    """Return the expected width of intervals of regressions over that of least squares.
+
+    For normal records, from public numbers alone; None where there are no further looks. Tables
+    with skewed columns or flags have two to three times that.
+    """
+    mu, d = inputs.largest_mu() if mu is None else mu, inputs.n_features
+    parts, c = shares_of(inputs, np.ones(d), mu), inputs.neighbours.outer_product
+    if len(parts) == 1:
+        return None
+    mu, D = math.sqrt(parts[-1]) * mu, d + 1
+    noise = c * (D + 3 * math.sqrt(D)) if inputs.target is None else 4 * c * math.sqrt(D)
+    return math.sqrt(1 + noise**2 / (inputs.n_records * mu**2))
+
+
+def fewest_records(inputs: ReleaseInputs) -> int:
+    """Return how many records further looks need at this budget, about."""
+    noise = 2 * inputs.neighbours.outer_product * (inputs.n_features + 1) ** 1.5
+    return math.ceil(float(noise) / (inputs.largest_mu() * RULES.most_noise))
+
+
+def width_words(inputs: ReleaseInputs) -> str:
+    """Say how precise regressions will be, for each purpose and for a declared target."""
+    usual = inputs.changed(purpose=FOR_BOTH, target=None)
+    both = expected_width(usual)
+    if both is None:
+        return (
+            "columns that are nearly collinear are hidden by noise: further looks at them need "
+            f"about {fewest_records(inputs):,} records at this budget"
+        )
+    asked = expected_width(inputs)
+    related = expected_width(usual.changed(purpose=FOR_RELATIONS))
+    declared = expected_width(usual.changed(target=0))
+    assert related is not None
+    assert declared is not None
+    others = (
+        f"{number(both, 2)} with purpose 'both', {number(related, 2)} with 'relations', "
+        f"{number(declared, 2)} for a declared target"
+    )
+    if asked is None:
+        return f"columns that are nearly collinear are hidden by noise; widths are {others}"
+    return (
+        f"intervals are about {number(asked, 2)} times as wide as those of least squares without "
+        f"privacy, and two to three times that where columns are skewed or rare flags ({others})"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,24 +178,27 @@ def look_further(
     seen: SeenMoments,
     parts: Sequence[float],
     share: float = 1.0,
-) -> FurtherLook:
+) -> tuple[FurtherLook, TargetStep | None]:
     """Spend all that is left on looks, each in the basis of the one before; return the last.
 
-    `parts` are their shares of the time, up to a factor. `share` is about which share of the
-    records is complete; the others are zeros.
+    Where a target was declared and found, the last part is that of its step. `parts` are shares of
+    the time, up to a factor. `share` is about which share of the records is complete; the others
+    are zeros.
 
     Privacy
     -------
     Neighbours: those of the session; no precondition. Every basis and every bound is computed from
     released and public numbers; `docs/proofs/looks.md`.
     """
-    look = None
-    for i, part in enumerate(parts):
+    look, target = None, inputs.target
+    steps = len(parts) > 1 and target is not None and scale[target] > 0
+    for i, part in enumerate(parts[: len(parts) - steps]):
         mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
-        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share)
+        name = f"all pairs in the basis of look {i + 1}"
+        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share, name)
         seen = SeenMoments(look.basis, look.undone, look.noise_undone)
     assert look is not None
-    return look
+    return look, step_of_target(session, inputs, scale, look, share) if steps else None
 
 
 def _look(
@@ -152,28 +209,16 @@ def _look(
     step: float,
     mu: float,
     share: float,
+    name: str,
 ) -> FurtherLook:
     """Measure the moments of rows in a basis, at the bound that suits their norms."""
     places, D = np.flatnonzero(scale > 0), len(basis)
-    integers = np.rint(basis / step)
-    matrix = np.zeros((len(scale), D))
-    matrix[places] = integers[: len(places)]
-    ones = integers[-1] / _STEP if len(places) < D else None
-    grid = FeatureGrid(scale, RULES.reach, _HALF_WIDTH)
-    rows = session.view(multiplied(grid, matrix, ones))  # proof: step 1
-    one = np.full(D, 1 / (_STEP * step))  # 1, in the unit of these rows
+    rows, one = _mapped(session, scale, basis, step)  # proof: step 1
     n, noise = session.n_records * share, inputs.neighbours.outer_product
     if n * mu >= RULES.least_for_norms:
         of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
-        noisy = rows.measure(norm_counts(one), of_norms)  # proof: step 2
-        counts = noisy.integers
-        if share < 1:
-            counts[0] = 0  # records that miss a value are in the first bin
-        found = choose_norm(counts, noisy.sd, round(n), D, mu / noise)
-        squares, parts = np.array(found.squares), np.array(found.shares)
-        # What noise adds to bins that are seen averages out; the others follow the tail.
-        parts[: found.sure] = counts[: found.sure] / n
-        squares, parts = squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
+        noisy = rows.measure(norm_counts(one), of_norms, f"norms for {name}")  # proof: step 2
+        squares, parts = _shares_of_norms(noisy, n, D, mu / noise, share)
     else:
         squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
     bound = choose_bound(squares, parts, D, n, mu / noise)
@@ -181,11 +226,92 @@ def _look(
     wide = RULES.room * norm
     half_width = exact_half_width(inputs.changed(n_features=D), wide, norm, mu)
     query = Gram(FeatureGrid(one, wide, half_width), norm_in_steps(norm, D, wide, half_width))
-    noisy = rows.measure(query, mu)  # proof: step 3
+    noisy = rows.measure(query, mu, name)  # proof: step 3
     unit = noisy.unit / n
     off, on = (each * unit for each in noisy.deviations)
     law = bound.kept, bound.pull, bound.spread
     return FurtherLook(places, basis, noisy.integers, unit, (off, on), *law)
+
+
+def step_of_target(
+    session: Session, inputs: ReleaseInputs, scale: FloatArray, look: FurtherLook, share: float
+) -> TargetStep:
+    """Spend all that is left on the residual of a declared target, after the regression of a look.
+
+    Rows become the products of the residual with whitened features, whose mean is what is left to
+    be explained. They are shortened to a bound, and summed.
+
+    Privacy
+    -------
+    Neighbours: those of the session; no precondition; `docs/proofs/looks.md`.
+    """
+    assert inputs.target is not None
+    places, mu = look.features, session.mu_left
+    own, D = int(np.searchsorted(places, inputs.target)), len(look.basis)
+    M = look.steady_moments
+    rest = np.delete(np.arange(D), own)
+    values, vectors = np.linalg.eigh(M[np.ix_(rest, rest)])
+    values = np.maximum(values, 1e-12 * values[-1])
+    inverse = (vectors / values) @ vectors.T
+    b = inverse @ M[rest, own]
+    left = max(float(M[own, own] - b @ M[rest, own]), 1e-12 * float(M[own, own]))
+    basis = np.zeros((D, D))
+    basis[np.ix_(rest, np.arange(D - 1))] = (vectors / np.sqrt(values)) @ vectors.T
+    basis[rest, -1], basis[own, -1] = -b / math.sqrt(left), 1 / math.sqrt(left)
+    step = _step(basis, scale)
+    basis = np.rint(basis / step) * step
+    rows, one = _mapped(session, scale, basis, step, by_last=True)  # proof: step 5
+    n, half = session.n_records * share, inputs.neighbours.moved(replaced=2, removed=1)
+    of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
+    noisy = rows.measure(norm_counts(one), of_norms, f"norms for {_RESIDUAL}")
+    squares, parts = _shares_of_norms(noisy, n, D - 1, mu, share)
+    lengths = np.sqrt(squares)
+    short = np.minimum(lengths, lengths[:, None])
+    slope = np.clip((lengths <= lengths[:, None]) @ parts / parts.sum(), 0.05, 1.0)
+    spread = short**2 @ parts / (D - 1)
+    lost = RULES.step_bias * ((lengths - short) @ parts) / math.sqrt(D - 1)
+    noise = half * lengths / (n * mu)
+    best = int(np.argmin((noise**2 + spread / n + lost**2) / slope**2))
+    bound = float(lengths[best])
+    wide = RULES.room * bound
+    half_width = exact_half_width(inputs.changed(n_features=D), wide, bound, mu)
+    grid = FeatureGrid(one, wide, half_width)
+    query = BoundedSums(grid, norm_in_steps(bound, D - 1, wide, half_width))
+    noisy = rows.measure(query, mu, _RESIDUAL)
+    unit = noisy.unit / n
+    law = [float(each[best]) for each in (slope, spread, lost)]
+    return TargetStep(inputs.target, places, basis, noisy.integers, unit, noisy.sd * unit, *law)
+
+
+def _mapped(
+    session: Session, scale: FloatArray, basis: FloatArray, step: float, *, by_last: bool = False
+) -> tuple[Session, FloatArray]:
+    """Return rows times a basis, and 1 in their unit, for each of their columns."""
+    places, integers = np.flatnonzero(scale > 0), np.rint(basis / step)
+    matrix = np.zeros((len(scale), len(basis)))
+    matrix[places] = integers[: len(places)]
+    ones = integers[-1] / _STEP if len(places) < len(basis) else None
+    grid = FeatureGrid(scale, RULES.reach, _HALF_WIDTH)
+    one = (_STEP * step) ** -(1.0 + by_last)
+    rows = session.view(multiplied(grid, matrix, ones, by_last))
+    return rows, np.full(len(basis) - by_last, one)
+
+
+def _shares_of_norms(
+    noisy: Noisy, n: float, size: int, mu: float, share: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return squared norms and their shares, from noisy counts of rows with `size` columns."""
+    counts = noisy.integers
+    if share < 1:
+        counts[0] = 0  # records that miss a value are in the first bin
+    found = choose_norm(counts, noisy.sd, round(n), size, mu)
+    squares, parts = np.array(found.squares), np.array(found.shares)
+    if len(squares) <= _LOWEST_BIN:  # all are far too short, as where nothing varies
+        squares = special.chdtri(size, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        return squares, np.full(_QUANTILES, 1 / _QUANTILES)
+    # What noise adds to bins that are seen averages out; the others follow the tail.
+    parts[: found.sure] = counts[: found.sure] / n
+    return squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
 
 
 def _step(basis: FloatArray, scale: FloatArray) -> float:
@@ -254,7 +380,7 @@ def with_look(
     assert noise_sd is not None
     mean = release.integers * release.unit
     seen = first_seen(mean, noise_sd[0], scale, ones=prepared.location is not None)
-    look = look_further(session, inputs, scale, seen, parts, prepared.share)
+    look, step = look_further(session, inputs, scale, seen, parts, prepared.share)
     mean, noise_sd = averaged(mean, noise_sd, look)
     unit = noise_sd[0] / RULES.steps_in_noise
     return replace(
@@ -263,7 +389,7 @@ def with_look(
         unit=unit,
         noise_sd=noise_sd,
         guarantee=session.guarantee,
-        making=replace(release.making, look=look, parts=parts_of(session)),
+        making=replace(release.making, look=look, step=step, parts=parts_of(session)),
     )
 
 

@@ -22,6 +22,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
+from hushcov.fit.looks import fewest_records
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
 from hushcov.inputs import ReleaseInputs
@@ -81,7 +82,8 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
     return hopeless_because(
         f"{_too_few(inputs)}: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
-        "Use more records, fewer features, or a larger budget."
+        "Use more records, fewer features, or a larger budget; regressions need about "
+        f"{fewest_records(inputs):,} records."
     )
 
 
@@ -174,6 +176,10 @@ class Request:
         Whether records that miss a value are left out, and the others counted.
     purpose : str
         What the release is to be precise for.
+    target : int, optional
+        Place of a declared target of a regression.
+    takes_norms : bool
+        Whether norms, signs and tails are released even where means and scales are known.
     """
 
     row_sparsity: int
@@ -189,11 +195,13 @@ class Request:
     candidates: Candidates | None = None
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
+    target: int | None = None
+    takes_norms: bool = False
 
     @property
     def prepares(self) -> bool:
         """Whether there is something to find of means and scales before the mechanism."""
-        return not self.pure and not (self.known_mean and self.known_scale)
+        return not self.pure and (self.takes_norms or not (self.known_mean and self.known_scale))
 
     @property
     def found_before(self) -> str:
@@ -219,6 +227,7 @@ class Request:
             neighbours=self.neighbours,
             candidates=self.candidates,
             purpose=self.purpose,
+            target=self.target,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:

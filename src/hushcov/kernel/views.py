@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, View
 from hushcov.kernel.records.compact import CompactRecords
@@ -37,7 +37,10 @@ def transformed(transforms: Transforms) -> View:
 
 
 def multiplied(
-    grid: FeatureGrid, matrix: FloatArray | IntArray, constant: IntArray | None = None
+    grid: FeatureGrid, matrix: FloatArray, constant: FloatArray | None = None, by_last: bool = False
 ) -> View:
-    """Round the features on a grid; multiply each row by integers, and add a constant one."""
-    return partial(MultipliedRecords, grid=grid, matrix=matrix, constant=constant)
+    """Round the features on a grid; multiply each row by integers, and add a constant one.
+
+    With `by_last` all are multiplied by the last, which is left out.
+    """
+    return partial(MultipliedRecords, grid=grid, matrix=matrix, constant=constant, by_last=by_last)

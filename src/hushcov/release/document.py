@@ -25,7 +25,7 @@ from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_spa
 if TYPE_CHECKING:
     from hushcov.kernel.session import Session
     from hushcov.kernel.transforms import Transform
-    from hushcov.release.looks import FurtherLook
+    from hushcov.release.looks import FurtherLook, TargetStep
     from hushcov.release.signature import PublicKey, SigningKey
 
 
@@ -179,6 +179,8 @@ class Making:
         How far records and features reach, where that was released: intervals follow it.
     look : FurtherLook, optional
         The covariance measured again in another basis, where that was done: for regressions.
+    step : TargetStep, optional
+        The residual of a target that was declared, where one was.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
@@ -207,6 +209,7 @@ class Making:
     kinds: tuple[Kind | None, ...] | None = None
     tails: Tails | None = None
     look: FurtherLook | None = None
+    step: TargetStep | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
     dataset: str | None = field(default=None, compare=False)

@@ -63,7 +63,7 @@ FILE = "file"
 COLUMN_FILES = (
     *("feature_scale.npy", "location.npy", "positions.npy", "selected.npy", "windows.npy"),
     *("column_names.json", "chromosomes.json", "unresolved.npy", "bounds.npy", "fourth.npy"),
-    *("basis.npy", "products.npy"),
+    *("basis.npy", "basis_.npy", "products.npy", "sums.npy"),
 )
 _INTEGERS, _FLOATS = "<i8", "<f8"
 _MOST_INTEGER = 2**63 - 1

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether all fields are equal, of which some are arrays."""
+    if type(one) is not type(other):
+        return False
+    names = [each.name for each in fields(one)]
+    return all(np.array_equal(getattr(one, x), getattr(other, x)) for x in names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +90,7 @@ class FurtherLook:
     pull: float
     spread: float
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether all fields are equal."""
-        if not isinstance(other, FurtherLook):
-            return NotImplemented
-        names = [each.name for each in fields(self)]
-        return all(np.array_equal(getattr(self, x), getattr(other, x)) for x in names)
-
+    __eq__ = _equal
     __hash__ = None  # type: ignore[assignment]  # arrays can change
 
     @cached_property
@@ -105,6 +108,14 @@ class FurtherLook:
         return self.noise_sd[0] / (self.kept * (1 - self.pull))
 
     @cached_property
+    def steady_moments(self) -> FloatArray:
+        """Second moments in units of the scales, with what noise hides drawn to what it allows."""
+        root = np.linalg.inv(self.basis).T
+        own, vectors = np.linalg.eigh(self.undone)
+        own = np.hypot(np.maximum(own, 0.0), STEADY * np.sqrt(len(own)) * self.noise_undone)
+        return np.asarray(root @ (vectors * own) @ vectors.T @ root.T)
+
+    @cached_property
     def moments(self) -> LookMoments:
         """The covariance of the features, in units of their scales."""
         root, k = np.linalg.inv(self.basis).T, len(self.features)
@@ -112,9 +123,7 @@ class FurtherLook:
         shape = root[:k]
         if len(root) > k:  # the column of ones
             shape = shape - np.multiply.outer(means, root[k])
-        own, vectors = np.linalg.eigh(self.undone)
-        own = np.hypot(np.maximum(own, 0.0), STEADY * np.sqrt(len(own)) * self.noise_undone)
-        steady = about_means(root @ (vectors * own) @ vectors.T @ root.T, k)[1]
+        steady = about_means(self.steady_moments, k)[1]
         noise = self.noise_undone * shape @ shape.T
         bias = LOST_DIRECTIONS * (1 - self.kept) / len(root)
         spread = self.spread / (1 - self.pull) ** 2
@@ -128,6 +137,73 @@ def about_means(moments: FloatArray, n_features: int) -> tuple[FloatArray, Float
         return np.zeros(k), values
     means = values[:k, k] / max(values[k, k], _LEAST_OF_ONES)
     return means, values[:k, :k] - np.multiply.outer(means, values[k, :k])
+
+
+@dataclass(frozen=True, eq=False)
+class TargetStep:
+    """Mean products of the residual of a declared target with whitened features, after the looks.
+
+    Parameters
+    ----------
+    target : int
+        Place of the target in the release.
+    features : ndarray of int
+        Places of the features that it is regressed on.
+    basis : ndarray
+        What multiplied a row in units of the scales, with a one behind it where means were not
+        known: a column for each whitened feature, and last one that makes the residual, in units
+        of its deviation.
+    sums : ndarray of int
+        The noisy sums of products.
+    unit : float
+        The value of one integer, over the number of records.
+    noise_sd : float
+        Standard deviation of the noise of a mean product.
+    slope : float
+        How much of a step shortening leaves.
+    spread : float
+        Mean square of shortened products, over their number.
+    bias : float
+        What shortening may leave of a mean product.
+    """
+
+    target: int
+    features: IntArray
+    basis: FloatArray
+    sums: IntArray
+    unit: float
+    noise_sd: float
+    slope: float
+    spread: float
+    bias: float
+
+    __eq__ = _equal
+    __hash__ = None  # type: ignore[assignment]  # arrays can change
+
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """Coefficients after the step, in units of the scales; the last one is of ones, if any."""
+        of_target = self._of_target
+        residual = self.basis[:, -1]
+        before = -np.delete(residual, of_target) / residual[of_target]
+        return np.asarray(before + self.root @ (self.sums * (self.unit / self.slope)))
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """By how much coefficients move where a mean product does: s A, by columns."""
+        of_target = self._of_target
+        return np.asarray(
+            np.delete(self.basis[:, :-1], of_target, axis=0) / self.basis[of_target, -1]
+        )
+
+    @property
+    def _of_target(self) -> int:
+        return int(np.searchsorted(self.features, self.target))
+
+    def variance(self, n: int) -> float:
+        """Return the variance of a mean product, of noise, of n records and of shortening."""
+        square = self.noise_sd**2 + self.spread / n + self.bias**2
+        return square / self.slope**2
 
 
 #: In how many directions at once what shortening takes off may be.

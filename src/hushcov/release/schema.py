@@ -376,6 +376,27 @@ def _square(kind: type) -> Reader:
     return read
 
 
+def _integers(name: str, value: Any, d: int) -> IntArray:
+    """Read a list of integers of 64 bits."""
+    found: Any = np.array(value) if isinstance(value, list) else value
+    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
+        wrong(name, "a list of whole numbers")
+    return found
+
+
+def _step(**found: Any) -> Any:
+    from hushcov.release.looks import TargetStep
+
+    places, size = np.array(found.pop("features"), dtype=np.int64), len(found["basis"])
+    whole = size - len(places) in (0, 1) and len(found["sums"]) == size - 1
+    if not whole or found["target"] not in places or not 0 < found["slope"] <= 1:
+        wrong("making.step", "a list of sums of the features in a basis of them")
+    own = int(np.searchsorted(places, found["target"]))
+    if found["basis"][own, -1] == 0:
+        wrong("making.step", "of a residual that has the target")
+    return TargetStep(features=places, **found)
+
+
 def _look(**found: Any) -> Any:
     from hushcov.release.looks import FurtherLook
 
@@ -439,6 +460,19 @@ _MAKING: dict[str, Reader] = {
                 **dict.fromkeys(("kept", "pull"), _share),
             },
             _look,
+        )
+    ),
+    "step": _or_null(
+        _object(
+            {
+                "target": _whole("a feature"),
+                "features": _unresolved,
+                "basis": _square(np.float64),
+                "sums": _integers,
+                **dict.fromkeys(("unit", "noise_sd", "spread", "bias"), _number),
+                "slope": _share,
+            },
+            _step,
         )
     ),
     "bounds": _or_null(_bounds),

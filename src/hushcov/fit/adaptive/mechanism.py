@@ -43,6 +43,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import TILT_UNIT, Gram, PairSigns, UnitGram
 from hushcov.kernel.session import Session
+from hushcov.options import FOR_RELATIONS
 from hushcov.postprocess import detection_deviation, noise_norm, symmetric_sparse
 from hushcov.postprocess.structure import (
     best_candidate,
@@ -55,7 +56,7 @@ from hushcov.postprocess.structure import (
 )
 from hushcov.release import Making, Release, parts_of
 from hushcov.release.coverage import constant_mask
-from hushcov.release.looks import FurtherLook
+from hushcov.release.looks import FurtherLook, TargetStep
 
 _ALL_EIGENVECTORS = 500  # features up to which all eigenvectors take a fraction of a second
 
@@ -208,6 +209,7 @@ class _Run:
     units: UnitBound | None = None
     alike: float | None = None
     look: FurtherLook | None = None
+    step: TargetStep | None = None
 
     @property
     def inputs(self) -> ReleaseInputs:
@@ -271,7 +273,9 @@ def release_adaptive(
     few, every = (detection_deviation(each, run.sampled) for each in (few, run.entry_noise()))
     heavy = norm.norm**2 > rules.heavy_norm * d * norm.typical
     ratio = rules.min_noise_ratio_heavy if heavy else rules.min_noise_ratio_to_select
-    if not sparse and every <= ratio * few:
+    related = inputs.target is not None or inputs.purpose == FOR_RELATIONS
+    related = related and len(shares_of(inputs, scale, session.mu_left)) > 1
+    if not sparse and (related or every <= ratio * few):
         return _document_of_whole(run, _measure_whole(run, None))
     ladder, probe = _score_pairs(run, probed=not sparse)
     if _climb(run, ladder, probe):
@@ -403,8 +407,9 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
         ones = run.given.location is not None
         seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, ones=ones)
         share = run.given.share
-        run.look = look_further(session, run.inputs, run.scale, seen, others, share)
-        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, run.look)
+        look, run.step = look_further(session, run.inputs, run.scale, seen, others, share)
+        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, look)
+        run.look = look
     return whole
 
 
@@ -527,6 +532,7 @@ def _document(
             shrunk=run.norm.shrunk,
             structure=structure,
             look=run.look,
+            step=run.step,
             parts=parts_of(run.session),
         ),
     )

@@ -24,7 +24,7 @@ from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
-from hushcov.fit.looks import shares_of, with_look
+from hushcov.fit.looks import shares_of, width_words, with_look
 from hushcov.fit.mechanism import (
     REFERENCE_MODELS,
     SCALES,
@@ -178,6 +178,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
                 "threshold",
                 kept if self.level else "none: every pair is released, and none is set to zero",
             ),
+            ("regressions", width_words(inputs)),
             ("certified", certified_words(self.budget())),
         ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, like
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import MappedRecords, Records
@@ -18,7 +18,8 @@ class MultipliedRecords(MappedRecords):
     Rows and matrix are small enough for every partial sum of a product to be an integer that
     float64 holds exactly. So the rows are the same whatever the block size, the order of the
     records and the library that multiplies. A row of zeros, such as one that misses a value, stays
-    zeros.
+    zeros. With `by_last` every integer is multiplied by the last of its row, which is left out: one
+    rounding at most, the same everywhere.
 
     Parameters
     ----------
@@ -42,8 +43,9 @@ class MultipliedRecords(MappedRecords):
         self,
         records: Records,
         grid: FeatureGrid,
-        matrix: FloatArray | IntArray,
-        constant: FloatArray | IntArray | None = None,
+        matrix: FloatArray,
+        constant: FloatArray | None = None,
+        by_last: bool = False,
     ) -> None:
         grid.check_features(records.n_features)
         if matrix.ndim != 2 or matrix.shape[0] != grid.n_features or matrix.shape[1] == 0:
@@ -68,14 +70,15 @@ class MultipliedRecords(MappedRecords):
                 "exact beyond that; use a coarser step for the matrix or for the records."
             )
         super().__init__(records)
-        self.n_features, self.feature_names = int(matrix.shape[1]), None
-        self._grid = grid
+        self.n_features, self.feature_names = int(matrix.shape[1]) - by_last, None
+        self._grid, self._by_last = grid, by_last
         self._matrix, self._constant = np.asarray(matrix, np.float64), np.asarray(added, np.float64)
-        self._public = {"grid": grid, "matrix": matrix, "constant": added}
+        self._public = {"grid": grid, "matrix": matrix, "constant": constant, "by_last": by_last}
 
     def _mapped(self, block: Any, xp: Any) -> Any:
         half_width = float(self._grid.half_width)
         integers = xp.clip(block * like(self._grid.multipliers, block), -half_width, half_width)
         integers = xp.round(integers)
         there = (integers != 0).any(1)[:, None]
-        return integers @ like(self._matrix, block) + there * like(self._constant, block)
+        rows = integers @ like(self._matrix, block) + there * like(self._constant, block)
+        return rows[:, :-1] * rows[:, -1:] if self._by_last else rows
