@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 67_585,
+    "lines of source": 67_586,
     "modules": 237,
-    "lines of the core": 47_545,
+    "lines of the core": 47_546,
     "modules of the core": 171,
     "private helpers used once": 514,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 38,
     "pages of documentation": 49,
     "words of documentation": 89_201,
-    "lines of tests": 51_269,
+    "lines of tests": 51_338,
 }
 
 
