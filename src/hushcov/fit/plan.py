@@ -178,6 +178,8 @@ class Request:
         What the release is to be precise for.
     target : int, optional
         Place of a declared target of a regression.
+    takes_norms : bool
+        Whether norms, signs and tails are released even where means and scales are known.
     """
 
     row_sparsity: int
@@ -194,11 +196,12 @@ class Request:
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
     target: int | None = None
+    takes_norms: bool = False
 
     @property
     def prepares(self) -> bool:
         """Whether there is something to find of means and scales before the mechanism."""
-        return not self.pure and not (self.known_mean and self.known_scale)
+        return not self.pure and (self.takes_norms or not (self.known_mean and self.known_scale))
 
     @property
     def found_before(self) -> str:
