@@ -124,7 +124,7 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 38,
     "pages of documentation": 49,
-    "words of documentation": 89_286,
+    "words of documentation": 89_289,
     "lines of tests": 51_339,
 }
 
