@@ -249,6 +249,9 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         each[block] * unit for each in (found.values, found.steady, found.noise)
     )
     first, own = uncertain(release, features), np.maximum(steady.diagonal(), 1e-300)
+    finite = np.isfinite(values).all() and np.isfinite(shape).all()
+    if not (finite and (values.diagonal() > 0).all()):  # of a release on disk, which was edited
+        return with_missing(release, features)
     drawn = shape.diagonal()
     return Uncertain(
         features=features,
