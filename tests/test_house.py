@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 67_604,
-    "modules": 237,
-    "lines of the core": 47_564,
+    "lines of source": 67_963,
+    "modules": 239,
+    "lines of the core": 47_572,
     "modules of the core": 171,
-    "private helpers used once": 514,
+    "private helpers used once": 516,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 38,
     "pages of documentation": 49,
-    "words of documentation": 89_286,
-    "lines of tests": 51_270,
+    "words of documentation": 90_434,
+    "lines of tests": 51_557,
 }
 
 

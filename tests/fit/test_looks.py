@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.answers.uncertain import Uncertain, what_is_lost
-from hushcov.exceptions import DamagedReleaseError
+from hushcov.exceptions import DamagedReleaseError, ParameterError
 from hushcov.fit.looks import (
     RULES,
     SeenMoments,
@@ -19,6 +20,7 @@ from hushcov.fit.looks import (
     first_seen,
     look_further,
     shares_of,
+    step_of_target,
 )
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
@@ -48,7 +50,9 @@ def rows_of(seed: int, n: int = N) -> np.ndarray:
     return rows * np.geomspace(1, 100, D) + np.arange(D)
 
 
-def session_of(rows: np.ndarray, mu: float, seed: int, block_rows: int | None = None) -> Session:
+def session_of(
+    rows: np.ndarray, mu: float, seed: int = 0, block_rows: int | None = None
+) -> Session:
     entropy = Entropy(np.random.default_rng(seed), private=False)
     budget = Budget(10.0, 1e-6, mu=mu, checked=(), private=False)
     return Session(open_records(rows, block_rows=block_rows), budget, entropy)
@@ -253,6 +257,67 @@ def test_forms_add_up_to_weighted_traces(of_look):
     assert found == pytest.approx(np.trace(weights @ part.of_equations(b)))
 
 
+# ---- a declared target ----
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_a_step_finds_what_the_look_before_was_off_by(ones):
+    """Without noise to speak of, the step is least squares, wherever the look was."""
+    rows = np.random.default_rng(0).standard_normal((N, D)) @ np.linalg.cholesky(collinear()).T
+    inputs, scale = ReleaseInputs(N, D, D, **USUAL).changed(target=2), np.ones(D)
+    wrong = one_look(rows[: N // 20], 1.0, ones=ones)
+    step = step_of_target(session_of(rows, 1.0, 1), inputs, scale, wrong, 1.0)
+    given = np.column_stack([np.delete(rows, 2, axis=1), np.ones(N)])[:, : D - 1 + ones]
+    truth = np.linalg.lstsq(given, rows[:, 2], rcond=None)[0]
+    deviations = np.sqrt(step.noise_sd**2 + step.bias**2 + step.spread / N) * np.linalg.norm(
+        step.root, axis=1
+    )
+    np.testing.assert_array_less(np.abs(step.coefficients - truth), 3 * deviations)
+    before = -np.delete(step.basis[:, -1], 2) / step.basis[2, -1]
+    assert np.linalg.norm(step.coefficients - truth) < 0.5 * np.linalg.norm(before - truth)
+
+
+def test_intervals_of_a_declared_target_cover_and_are_shorter():
+    """150 intervals at 95 %: fewer than 132 have a chance of 1e-4."""
+    truth = np.linalg.solve(collinear()[1:, 1:], collinear()[1:, 0])
+    unit = np.geomspace(1, 100, D)
+    covered, widths = 0, []
+    for seed in range(30):
+        fitted = PrivateSparseCovariance(**USUAL, target=0).fit(rows_of(seed))
+        found = fitted.regression(0)
+        true = truth * unit[0] / unit[1:]
+        covered += int(((found.lower <= true) & (true <= found.upper)).sum())
+        widths.append(found.upper - found.lower)
+    assert covered >= 132
+    assert "declared" in found.ridge_reason
+    others = PrivateSparseCovariance(**USUAL).fit(rows_of(0)).regression(0, "all", ridge=0)
+    assert np.median(widths) < np.median(others.upper - others.lower)
+
+
+def test_a_level_that_is_left_out_is_what_others_are_compared_with():
+    """Levels add up to one: coefficients are theirs less that of the last."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 3, N)
+    x, noise = rng.standard_normal((2, N))
+    effect = np.array([1.0, 0.0, -1.0])[level]
+    names = ["y", "x", "g=a", "g=b", "g=c"]
+    frame = pd.DataFrame(
+        np.column_stack([x + effect + noise, x, *(level == each for each in range(3))]),
+        columns=names,
+    )
+    bounds = dict.fromkeys(names[2:], (0, 1))
+    fitted = PrivateSparseCovariance(epsilon=3.0, delta=1e-6, target="y", bounds=bounds).fit(frame)
+    found = fitted.regression("y", "all")
+    assert found.features == ("x", "g=a", "g=b")
+    np.testing.assert_allclose(found.coefficients, [1, 2, 1], atol=0.15)
+
+
+@pytest.mark.parametrize("target", ["age", -1, 6, 1.5])
+def test_a_target_that_there_is_not_is_refused_before_anything_is_read(target):
+    with pytest.raises(ParameterError, match="target must be"):
+        PrivateSparseCovariance(**USUAL, target=target).fit(rows_of(0))
+
+
 def test_a_mean_of_both_is_better_than_either():
     truth = collinear()
     rng = np.random.default_rng(0)
@@ -282,7 +347,8 @@ def test_a_mean_of_both_is_better_than_either():
 
 
 def test_a_release_with_a_look_is_read_as_it_was_written(tmp_path):
-    fitted = PrivateSparseCovariance(**USUAL).fit(rows_of(0))
+    fitted = PrivateSparseCovariance(**USUAL, target=1).fit(rows_of(0))
+    assert fitted.release_.making.step is not None
     folder = fitted.release_.write(tmp_path / "release")
     again = Release.read(folder)
     assert again == fitted.release_

@@ -28,9 +28,9 @@ _ROUNDING = 1e-30  # of shares of variances, squared
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
 _MOST_ASKED = 1_000_000  # pairs by which that is found
 _OF_NOISE = 6.0  # that a pair may have and not be found
-# What a look has lost against a first matrix: noise that counts, over the size of the look, that
-# which a direction may have, and the largest logarithm of a tail. `looks.py coverage` of the
-# studies has chosen them.
+# How much more a first matrix must have than a look before it counts as lost, in units of its noise
+# and for each row of the look; the noise of a direction, over its variance, from which on it says
+# nothing; and the largest logarithm of a tail that counts. From `looks_coverage.py` of the studies.
 _BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.06, 0.1, 3.0
 
 
@@ -264,6 +264,9 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         each[block] * unit for each in (found.values, found.steady, found.noise)
     )
     first, own = uncertain(release, features), np.maximum(steady.diagonal(), 1e-300)
+    finite = np.isfinite(values).all() and np.isfinite(shape).all()
+    if not (finite and (values.diagonal() > 0).all()):  # of a release on disk, which was edited
+        return with_missing(release, features)
     drawn = shape.diagonal()
     return Uncertain(
         features=features,

@@ -37,8 +37,10 @@ class LookRules:
     shares_for_both: tuple[float, ...] = (0.4, 0.22, 0.38)
     shares_for_target: tuple[float, ...] = (0.15, 0.2, 0.25, 0.4)  # the last one of its step
     shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
-    # Noise of a look over its moments, in norm, from which on further ones are not worth it.
+    # Noise of a look over its moments, in norm, from which on further ones are not worth it: where
+    # nobody asked for relations the covariance would lose too much earlier.
     most_noise: float = 0.5
+    most_noise_for_both: float = 0.25
     # Smallest eigenvalue of a look that counts, over the root of its size times its noise.
     floor: float = 0.5
     # Share of a look for a histogram of norms, and the least n mu at which there is one.
@@ -79,7 +81,8 @@ def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[floa
     known = {FOR_BOTH: RULES.shares_for_both, FOR_RELATIONS: RULES.shares_for_relations}
     size = int(np.count_nonzero(scale > 0)) + 1
     noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
-    seen = size > 2 and noise < RULES.most_noise
+    asked = inputs.purpose != FOR_BOTH or inputs.target is not None
+    seen = size > 2 and noise < (RULES.most_noise if asked else RULES.most_noise_for_both)
     if not seen:
         return (1.0,)
     return known.get(inputs.purpose, (1.0,)) if inputs.target is None else RULES.shares_for_target
@@ -103,7 +106,7 @@ def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | No
 def fewest_records(inputs: ReleaseInputs) -> int:
     """Return how many records further looks need at this budget, about."""
     noise = 2 * inputs.neighbours.outer_product * (inputs.n_features + 1) ** 1.5
-    return math.ceil(float(noise) / (inputs.largest_mu() * RULES.most_noise))
+    return math.ceil(float(noise) / (inputs.largest_mu() * RULES.most_noise_for_both))
 
 
 def width_words(inputs: ReleaseInputs) -> str:

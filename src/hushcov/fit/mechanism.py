@@ -286,11 +286,12 @@ class Mechanism(ABC):
     def other_numbers(self, release: Release) -> IntArray | FloatArray:
         """Return the numbers that it releases beside the matrix, always in the same order.
 
-        By default there are none. `hushcov audit` attacks the released integers, which pairs were
-        released, and these: everything that depends on records and stands in `parameters`, for
-        instance.
+        By default they are those of a further look. `hushcov audit` attacks the released integers,
+        which pairs were released, and these: everything that depends on records and stands in
+        `parameters`, for instance.
         """
-        return np.empty(0)
+        look = release.making.look
+        return np.empty(0) if look is None else look.products * look.unit
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of its working arrays, where blocks have so many rows.
