@@ -19,6 +19,7 @@ import importlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ LAWS = (
     *("normal", "t3", "uniform", "lognormal", "half", "tenth"),
     *("heteroscedastic", "mixture", "nonlinear"),
 )
-USUAL = {"epsilon": 1.0, "delta": 1e-6, "on_hopeless": "warn"}
+USUAL: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "on_hopeless": "warn"}
 TARGETS, MOST_MISSING, LEAST_LEFT = 6, 0.1, 1e-5
 POPULATION = 1_000_000  # records of which the truth of a law is computed
 
@@ -91,7 +92,7 @@ class Count:
         hidden = bool(found.hidden.any())
         size = np.linalg.norm(truth * np.sqrt(inner.diagonal() / S[target, target]))
         self.hidden += [hidden] * len(on)
-        self.long += [hidden and size > LIMIT] * len(on)
+        self.long += [bool(hidden and size > LIMIT)] * len(on)
 
     def __str__(self) -> str:
         words = (
