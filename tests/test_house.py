@@ -124,8 +124,8 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 39,
     "pages of documentation": 49,
-    "words of documentation": 90_490,
-    "lines of tests": 51_597,
+    "words of documentation": 90_611,
+    "lines of tests": 51_600,
 }
 
 
