@@ -22,6 +22,7 @@ from hushcov.fit.looks import (
     shares_of,
     step_of_target,
 )
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.noise import Entropy
@@ -58,12 +59,17 @@ def session_of(
     return Session(open_records(rows, block_rows=block_rows), budget, entropy)
 
 
+def prepared(ones: bool) -> Prepared:
+    """Return input of a mechanism that says whether means were released."""
+    return Prepared(None, np.ones(1), location=np.zeros(1) if ones else None)
+
+
 def one_look(rows: np.ndarray, mu: float, seed: int = 0, *, ones: bool = True) -> FurtherLook:
     """Look once at rows of scale 1, in the basis of what they are."""
     n, d = rows.shape
     inputs = ReleaseInputs(n, d, d, **USUAL)
     scale = np.ones(d)
-    seen = first_seen(np.cov(rows.T), 0.0, scale, ones=ones)
+    seen = first_seen(np.cov(rows.T), 0.0, scale, prepared(ones))
     return look_further(session_of(rows, mu, seed, None), inputs, scale, seen, (1.0,))[0]
 
 
@@ -123,7 +129,7 @@ def test_products_do_not_depend_on_the_size_of_a_block():
     found = []
     for size in (1, 7, 500):
         session = session_of(rows, 0.2, 3, size)
-        seen = first_seen(np.cov(rows.T), 0.01, scale, ones=True)
+        seen = first_seen(np.cov(rows.T), 0.01, scale, prepared(True))
         found.append(look_further(session, inputs, scale, seen, (0.5, 0.5))[0].products)
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -159,7 +165,7 @@ def test_whole_numbers_hold_every_basis():
     scale = np.array([1.0, 1.0, 0.0, 1.0])
     for first in (np.ones((4, 4)), np.zeros((4, 4)), np.diag([1.0, 1e-12, 0.0, 1e12])):
         for noise in (0.0, 1e-9, 0.1):
-            seen = first_seen(first, noise, scale, ones=True)
+            seen = first_seen(first, noise, scale, prepared(True))
             basis, step = seen.next_basis(scale)
             again, _ = SeenMoments(basis, np.eye(4), noise).next_basis(scale)
             for each in (basis, again):
@@ -316,6 +322,36 @@ def test_a_level_that_is_left_out_is_what_others_are_compared_with():
 def test_a_target_that_there_is_not_is_refused_before_anything_is_read(target):
     with pytest.raises(ParameterError, match="target must be"):
         PrivateSparseCovariance(**USUAL, target=target).fit(rows_of(0))
+
+
+# ---- a basis that was given ----
+
+
+@pytest.mark.parametrize("given", ["covariance", "release", "folder"])
+def test_a_basis_from_before_makes_regressions_more_precise(given, tmp_path):
+    columns = list("abcdef")
+    early, late = (pd.DataFrame(rows_of(seed), columns=columns) for seed in (0, 1))
+    release = PrivateSparseCovariance(epsilon=4.0, delta=1e-6).fit(early[columns[::-1]]).release_
+    basis = {
+        "covariance": lambda: np.cov(early.to_numpy().T),
+        "release": lambda: release,
+        "folder": lambda: release.write(tmp_path / "release"),
+    }[given]()
+    widths = []
+    for known in (None, basis):
+        made = [PrivateSparseCovariance(**USUAL, basis=known).fit(late) for _ in range(8)]
+        found = [each.regression("a", "all", ridge=0) for each in made]
+        widths.append(np.mean([np.median(each.upper - each.lower) for each in found]))
+    assert widths[1] < 0.97 * widths[0]
+
+
+OTHERS = [np.eye(D - 1), np.arange(D * D).reshape(D, D), np.full((D, D), np.nan)]
+
+
+@pytest.mark.parametrize("basis", OTHERS)
+def test_a_basis_of_other_columns_is_refused(basis):
+    with pytest.raises(ParameterError, match="basis must be"):
+        PrivateSparseCovariance(**USUAL, basis=basis).fit(rows_of(0))
 
 
 def test_a_mean_of_both_is_better_than_either():

@@ -6,6 +6,7 @@ number is not public.
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -501,7 +502,35 @@ class ScaledCovariance(PrivateCovariance):
             drop_nulls=self._counts_complete,
             purpose=getattr(self, "purpose", FOR_COVARIANCE),
             target=self._target(n_features),
+            basis=self._basis(n_features),
         )
+
+    def _basis(self, n_features: int) -> FloatArray | None:
+        """Return the covariance whose basis was given, or refuse one that is none of these columns.
+
+        Columns of a release are found by their names, where both have some.
+        """
+        given = getattr(self, "basis", None)
+        if given is None:
+            return None
+        if isinstance(given, str | os.PathLike):
+            given = Release.read(os.fspath(given))
+        names = self._names
+        if isinstance(given, Release):
+            matrix = np.asarray(given.covariance(), dtype=np.float64)
+            if names is not None and given.column_names is not None:
+                places = {name: place for place, name in enumerate(given.column_names)}
+                found = [places[name] for name in names if name in places]
+                matrix = matrix[np.ix_(found, found)]
+        else:
+            matrix = np.asarray(given)
+        whole = matrix.shape == (n_features, n_features) and matrix.dtype.kind in "iuf"
+        if not (whole and np.isfinite(matrix).all() and np.allclose(matrix, matrix.T)):
+            raise ParameterError(
+                f"basis must be a symmetric matrix of the {n_features} columns, or a release that "
+                f"has them all, got {shown(given)}: leave it out, or pass one of these columns."
+            )
+        return matrix.astype(np.float64)
 
     def _target(self, n_features: int) -> int | None:
         """Return the place of the declared target, or refuse one that there is not."""

@@ -37,12 +37,17 @@ class LookRules:
     shares_for_both: tuple[float, ...] = (0.4, 0.22, 0.38)
     shares_for_target: tuple[float, ...] = (0.15, 0.2, 0.25, 0.4)  # the last one of its step
     shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
+    # Share of a look that begins in a basis that was given, over that of one that does not: it has
+    # to mend the basis where that is off.
+    given_share: float = 0.45
     # Noise of a look over its moments, in norm, from which on further ones are not worth it: where
     # nobody asked for relations the covariance would lose too much earlier.
     most_noise: float = 0.5
     most_noise_for_both: float = 0.25
     # Smallest eigenvalue of a look that counts, over the root of its size times its noise.
     floor: float = 0.5
+    # Noise that a basis counts with that was given, over that of the first matrix.
+    given: float = 0.1
     # Share of a look for a histogram of norms, and the least n mu at which there is one.
     norms_share: float = 0.01
     least_for_norms: float = 500.0
@@ -145,6 +150,7 @@ class SeenMoments:
     basis: FloatArray
     values: FloatArray
     noise: float
+    given: bool = False
 
     def next_basis(self, scale: FloatArray) -> tuple[FloatArray, float]:
         """Return a basis in which these moments are about the identity, and its step.
@@ -163,15 +169,23 @@ class SeenMoments:
             least *= 4
 
 
-def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool) -> SeenMoments:
-    """Return what a first matrix shows of the features that were found, in units of the scales.
+def first_seen(
+    first: FloatArray, noise: float, scale: FloatArray, prepared: Prepared
+) -> SeenMoments:
+    """Return what is known of the features that were found, in units of the scales.
 
-    Means are about zero, so that a column of ones has nothing to do with the others.
+    That is the basis that was given, or the first matrix with its noise. Means are about zero, so
+    that a column of ones has nothing to do with the others.
     """
     places = np.flatnonzero(scale > 0)
-    values = np.eye(len(places) + ones)
-    values[: len(places), : len(places)] = first[np.ix_(places, places)]
-    return SeenMoments(np.eye(len(values)), values, noise)
+    inside = np.ix_(places, places)
+    values = np.eye(len(places) + (prepared.location is not None))
+    known = first[inside]
+    if prepared.basis is not None:
+        known = prepared.basis[inside] / np.multiply.outer(scale[places], scale[places])
+        noise *= RULES.given
+    values[: len(places), : len(places)] = known
+    return SeenMoments(np.eye(len(values)), values, noise, given=prepared.basis is not None)
 
 
 def look_further(
@@ -193,7 +207,9 @@ def look_further(
     Neighbours: those of the session; no precondition. Every basis and every bound is computed from
     released and public numbers; `docs/proofs/looks.md`.
     """
-    look, target = None, inputs.target
+    look, target, parts = None, inputs.target, list(parts)
+    if seen.given:
+        parts[0] *= RULES.given_share
     steps = len(parts) > 1 and target is not None and scale[target] > 0
     for i, part in enumerate(parts[: len(parts) - steps]):
         mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
@@ -382,7 +398,7 @@ def with_look(
     session, scale, noise_sd = prepared.session, prepared.feature_scale, release.noise_sd
     assert noise_sd is not None
     mean = release.integers * release.unit
-    seen = first_seen(mean, noise_sd[0], scale, ones=prepared.location is not None)
+    seen = first_seen(mean, noise_sd[0], scale, prepared)
     look, step = look_further(session, inputs, scale, seen, parts, prepared.share)
     mean, noise_sd = averaged(mean, noise_sd, look)
     unit = noise_sd[0] / RULES.steps_in_noise

@@ -76,6 +76,8 @@ class Prepared:
         Whether the mechanism needs the means of the signs of the features.
     fixed_shares : bool
         Whether steps take shares of the budget as planned, and not of what is left of it.
+    basis : ndarray, optional
+        A covariance that was released before or is public, in whose basis further looks begin.
     """
 
     session: Session
@@ -91,6 +93,7 @@ class Prepared:
     first: SignedOctaves | None = None
     centre_signs: bool = False
     fixed_shares: bool = False
+    basis: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,7 @@ class Mechanism(ABC):
         `parameters`, for instance.
         """
         look = release.making.look
-        return np.empty(0) if look is None else look.products * look.unit
+        return np.empty(0) if look is None else np.asarray(look.products * look.unit)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of its working arrays, where blocks have so many rows.

@@ -9,7 +9,7 @@ refuse, before anything is charged; the same words stand in the announcement of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
@@ -180,6 +180,8 @@ class Request:
         Place of a declared target of a regression.
     takes_norms : bool
         Whether norms, signs and tails are released even where means and scales are known.
+    basis : ndarray, optional
+        A covariance that was released or is public, in whose basis further looks begin.
     """
 
     row_sparsity: int
@@ -197,6 +199,7 @@ class Request:
     purpose: str = FOR_BOTH
     target: int | None = None
     takes_norms: bool = False
+    basis: FloatArray | None = field(default=None, compare=False)
 
     @property
     def prepares(self) -> bool:
@@ -391,6 +394,7 @@ class Plan:
             indicators=tuple(indicators),
             making={"scales": "given"},
             centre_signs=self.chosen.centres_signs,
+            basis=self.request.basis,
             fixed_shares=not self.chosen.mechanism.takes_rest,
         )
         for i, stage in enumerate(self.stages):
