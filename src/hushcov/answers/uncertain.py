@@ -31,7 +31,7 @@ _OF_NOISE = 6.0  # that a pair may have and not be found
 # How much more a first matrix must have than a look before it counts as lost, in units of its noise
 # and for each row of the look; the noise of a direction, over its variance, from which on it says
 # nothing; and the largest logarithm of a tail that counts. From `looks_coverage.py` of the studies.
-_BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.06, 0.1, 3.0
+_BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.06, 0.05, 3.0
 
 
 @dataclass(frozen=True, eq=False)
