@@ -29,9 +29,15 @@ import numpy as np
 
 from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
-from hushcov.options import FOR_BOTH, FOR_RELATIONS
 from hushcov_lab.rivals.coefficients import Coefficients
-from hushcov_lab.rivals.regression_study import GIVEN, LEAST_SQUARES, OURS, HeldOut, least_squares
+from hushcov_lab.rivals.regression_study import (
+    GIVEN,
+    LEAST_SQUARES,
+    OURS,
+    HeldOut,
+    least_squares,
+    our_releases,
+)
 from hushcov_lab.rivals.tables import load_table
 
 _LEAST = 0.02  # R^2 of least squares for a table to count in shares
@@ -126,18 +132,19 @@ def print_intervals(rows: list[dict[str, Any]]) -> None:
 
 
 def print_losses(table: str, folder: Path | None) -> None:
-    for purpose in (FOR_BOTH, FOR_RELATIONS):
+    target = load_table(table, folder, 0).X.shape[1]
+    for name, chosen in our_releases(target).items():
         for given in (False, True):
-            found = [explain(table, folder, seed, purpose, given) for seed in range(_SPLITS)]
+            found = [explain(table, folder, seed, chosen, given) for seed in range(_SPLITS)]
             values = np.nanmedian(np.array(found), axis=0)
             cells = [f"{values[0]:.3f}", f"{values[1]:.0f} of {values[2]:.0f}"]
             cells += [f"{value:.3f}" for value in values[3:]]
             how = "bounds given" if given else "nothing known"
-            print(f"| {table} | {purpose} | {how} | " + " | ".join(cells) + " |", flush=True)
+            print(f"| {table} | {name} | {how} | " + " | ".join(cells) + " |", flush=True)
 
 
 def explain(
-    name: str, folder: Path | None, seed: int, purpose: str, given: bool
+    name: str, folder: Path | None, seed: int, chosen: dict[str, Any], given: bool
 ) -> tuple[float, ...]:
     """Return R^2 of least squares, columns used and there are, and R^2 in the other ways."""
     split = HeldOut.of(load_table(name, folder, seed), seed)
@@ -152,7 +159,7 @@ def explain(
             neighbours="add-remove",
             random_state=seed,
             on_hopeless="warn",
-            purpose=purpose,
+            **chosen,
         ).fit(split.train)
         answer = est.regression(target, on="all")
     release = est._released()
@@ -221,7 +228,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "losses":
         clipped = " | ".join(f"clipped at {reach:g}" for reach in _SCALES)
-        print(f"| table | purpose | told | exact | columns | R^2 | {clipped} | look | no noise |")
+        print(f"| table | release | told | exact | columns | R^2 | {clipped} | look | no noise |")
         print("|---" * (8 + len(_SCALES)) + "|")
         for name in options.names.split(","):
             print_losses(name, options.tables)

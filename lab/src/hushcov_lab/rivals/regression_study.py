@@ -142,7 +142,7 @@ def our_releases(target: int) -> dict[str, dict[str, Any]]:
         OURS_FOR_RELATIONS: {"purpose": FOR_RELATIONS},
     }
     if "target" in inspect.signature(PrivateSparseCovariance).parameters:
-        releases[OURS_FOR_TARGET] = {"purpose": FOR_RELATIONS, "target": target}
+        releases[OURS_FOR_TARGET] = {"target": target}
     return releases
 
 
