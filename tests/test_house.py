@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_089,
+    "lines of source": 68_114,
     "modules": 239,
-    "lines of the core": 47_698,
+    "lines of the core": 47_723,
     "modules of the core": 171,
     "private helpers used once": 515,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 49,
     "words of documentation": 91_579,
-    "lines of tests": 51_656,
+    "lines of tests": 51_726,
 }
 
 

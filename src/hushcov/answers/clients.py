@@ -252,7 +252,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:
     """Return the places of the features that are exported, and remarks on the others."""
     check_noise(release)
-    places, _, said = chosen_varying(release, features, "model in")
+    places, _, said = chosen_varying(release, features, "model in", related=True)
     law = CLIENTS[to].noise == LAW
     most = _MOST_NACOV if law else _MOST
     if len(places) > most:

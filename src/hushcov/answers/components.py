@@ -84,7 +84,8 @@ def asked_matrix(
 
     `related` asks for the last look, if there is one, which is better for an inverse.
     """
-    places, left_out, said = chosen_varying(release, features, "ask of", drowned=not correlation)
+    hidden = {"drowned": not correlation, "related": related}
+    places, left_out, said = chosen_varying(release, features, "ask of", **hidden)
     _, n = check_noise(release)
     matrix: Matrix
     noise: Matrix

@@ -208,11 +208,24 @@ def width_of(level: object) -> float:
     return float(special.ndtri(0.5 + check_level(level) / 2))
 
 
+def seen_in_look(release: Release) -> BoolArray:
+    """Return the features whose variance stands out of the noise of the last look.
+
+    Rare flags and columns of few units have little noise there, and may drown in the first matrix.
+    """
+    look, seen = release.making.look, np.zeros(release.n_features, dtype=bool)
+    if look is not None:
+        own, noise = look.moments.values.diagonal(), look.moments.noise.diagonal()
+        seen[look.features] = own > sure_level(len(own)) * np.sqrt(2) * noise
+    return seen
+
+
 def nothing_known(release: Release) -> BoolArray:
     """Return the features that are constant, as far as noise lets one see, or were not found."""
     noise = np.inf if release.noise_sd is None else release.noise_sd[1]
     lost = constant_mask(release.feature_scale, release.variances, noise)
     lost |= ~(release.integers.diagonal() > 0)
+    lost &= ~seen_in_look(release)
     lost[list(release.making.unresolved)] = True
     return np.asarray(lost)
 

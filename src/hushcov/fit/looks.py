@@ -57,7 +57,7 @@ class LookRules:
     # Bounds that are tried for each bin of the histogram.
     bounds_per_bin: int = 8
     # What long products may leave of a mean product, over what is cut off their length.
-    step_bias: float = 0.2
+    step_bias: float = 0.35
     # Released integers in a deviation of the noise of a mean of both.
     steps_in_noise: float = 1024.0
     # Deviations of noise that a variance may be smaller in a look, in a mean of both.
