@@ -18,6 +18,7 @@ from hushcov.fit.looks import (
     SeenMoments,
     averaged,
     choose_bound,
+    expected_width,
     first_seen,
     look_further,
     shares_of,
@@ -262,6 +263,27 @@ def test_forms_add_up_to_weighted_traces(of_look):
     weights, tilde = root[1:, 1:] @ root[1:, 1:].T, np.concatenate([[1.0], -b])
     found = tilde @ part.of_traces(weights) @ tilde
     assert found == pytest.approx(np.trace(weights @ part.of_equations(b)))
+
+
+def test_the_planning_figure_is_near_what_is_measured():
+    """Medians of three releases of twelve columns are within a third of it."""
+    d, n = 12, 40_000
+    loadings = np.random.default_rng(3).standard_normal((d, 3))
+    truth = loadings @ loadings.T + 0.3 * np.eye(d)
+    own = np.sqrt(np.linalg.inv(np.linalg.inv(truth)[:1, :1])[0, 0])
+    least = 1.96 * own * np.sqrt(np.linalg.inv(truth[1:, 1:]).diagonal() / n)
+    for options in ({}, {"purpose": "relations"}, {"target": 0}):
+        widths = []
+        for seed in range(3):
+            rows = np.random.default_rng(seed).standard_normal((n, d)) @ np.linalg.cholesky(truth).T
+            found = (
+                PrivateSparseCovariance(**USUAL, **options).fit(rows).regression(0, "all", ridge=0)
+            )
+            widths.append(np.median((found.upper - found.lower) / 2 / least))
+        expected = expected_width(ReleaseInputs(n, d, 5, **USUAL).changed(**options))
+        assert expected is not None
+        assert 0.75 < np.median(widths) / expected < 1.33
+    assert expected_width(ReleaseInputs(1_000, d, 5, **USUAL)) is None
 
 
 # ---- a declared target ----

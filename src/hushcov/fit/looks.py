@@ -104,7 +104,7 @@ def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | No
     if len(parts) == 1:
         return None
     mu, D = math.sqrt(parts[-1]) * mu, d + 1
-    noise = c * (D + 3 * math.sqrt(D)) if inputs.target is None else 4 * c * math.sqrt(D)
+    noise = c * (D + 4.2 * math.sqrt(D)) if inputs.target is None else 4.6 * c * math.sqrt(D)
     return math.sqrt(1 + noise**2 / (inputs.n_records * mu**2))
 
 
