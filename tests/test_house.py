@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 49,
     "words of documentation": 91_652,
-    "lines of tests": 51_728,
+    "lines of tests": 51_750,
 }
 
 
