@@ -501,6 +501,7 @@ class ScaledCovariance(PrivateCovariance):
             drop_nulls=self._counts_complete,
             purpose=getattr(self, "purpose", FOR_COVARIANCE),
             target=self._target(n_features),
+            told=self.row_sparsity is not None and candidates is None,
         )
 
     def _target(self, n_features: int) -> int | None:

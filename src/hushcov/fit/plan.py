@@ -176,6 +176,8 @@ class Request:
         What the release is to be precise for.
     target : int, optional
         Place of a declared target of a regression.
+    told : bool
+        Whether the row sparsity was given, rather than assumed.
     """
 
     row_sparsity: int
@@ -192,6 +194,7 @@ class Request:
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
     target: int | None = None
+    told: bool = False
 
     @property
     def prepares(self) -> bool:
@@ -223,6 +226,7 @@ class Request:
             candidates=self.candidates,
             purpose=self.purpose,
             target=self.target,
+            told=self.told,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:
