@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 67_529,
-    "modules": 237,
-    "lines of the core": 47_489,
+    "lines of source": 68_114,
+    "modules": 239,
+    "lines of the core": 47_723,
     "modules of the core": 171,
-    "private helpers used once": 514,
+    "private helpers used once": 515,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
-    "options of fit": 38,
-    "pages of documentation": 48,
-    "words of documentation": 88_234,
-    "lines of tests": 51_269,
+    "options of fit": 39,
+    "pages of documentation": 49,
+    "words of documentation": 91_652,
+    "lines of tests": 51_750,
 }
 
 

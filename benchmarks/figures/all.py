@@ -117,6 +117,11 @@ MAKERS = (
         "RECORDS, FEATURES, RELEASES = (1_000, 10_000), (5, 20, 50), 1",
     ),
     Maker(
+        "benchmarks/figures/widths.py --figure widths.png",
+        ("widths.png",),
+        "RECORDS, FEATURES, RELEASES = (20_000, 50_000), (8, 16), 1",
+    ),
+    Maker(
         "benchmarks/studies/components.py --figures .",
         ("components.png", "partial-correlations.png"),
     ),

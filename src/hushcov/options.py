@@ -300,6 +300,19 @@ TABLE = (
         commands=("fit", "plan"),
     ),
     Option(
+        "basis",
+        "path",
+        "--basis",
+        "Folder of an earlier release of the same columns, in whose basis the first further look "
+        "is taken: a better one than a part of this budget buys.",
+        metavar="RELEASE",
+        type="Release, path of a release, or array of shape (n_features, n_features), optional",
+        doc="An earlier release of the same columns, or a covariance that is public, in the unit "
+        "of the data. The first further look is taken in its basis, which is a better one than a "
+        "part of this budget buys. If it is far off, relations are less precise, and nothing else.",
+        commands=("fit",),
+    ),
+    Option(
         "neighbours",
         "choice",
         "--neighbours",

@@ -34,9 +34,9 @@ APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls", "on_invalid"}
 CENTRED = APPROXIMATE | {"bounds", "transforms", "marginals", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
-    "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "purpose"},
+    "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "purpose", "target", "basis"},
     "ScreenedCovariance": TOLD | {"sparse_output", "threshold"},
-    "GaussianCovariance": TOLD | {"row_norm", "threshold", "purpose"},
+    "GaussianCovariance": TOLD | {"row_norm", "threshold", "purpose", "target", "basis"},
     "MultiscaleCovariance": {
         *("delta", "on_large_delta", "on_hopeless", "scale", "target_error"),
         *("failure_probability", "constants", "reconstruction"),
@@ -146,6 +146,8 @@ BAD = {
     **dict.fromkeys(("on_hopeless", "on_large_delta", "on_invalid"), WORD),
     **dict.fromkeys(("neighbours", "estimand", "purpose"), WORD),
     **dict.fromkeys(("mechanism", "method", "allocation", "constants", "reconstruction"), WORD),
+    "target": [-1, D, 1.5, "nobody", True],
+    "basis": [np.eye(D - 1), 7],
     "max_rows_per_unit": [0, 2.0, "2", True, [2]],
     "max_sample_weight": [0, -1.0, *ODD],
     "feature_scale": [value for values in SCALES.values() for value in values],

@@ -14,13 +14,13 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
 # Of the records and, where no copy is kept, of all: one look, then three times to prepare them, of
 # which two look at mean squares. One more counts complete records, where there is no look that they
-# can be counted in.
+# can be counted in. Two further looks read them twice each.
 COUNTED = ("gaussian, known", "screened, known")
 READINGS = {
-    "gaussian": (GaussianCovariance(**BUDGET), 2, 5),
-    "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
-    "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 1, 1),
-    "gaussian, mean known": (GaussianCovariance(**BUDGET, assume_centered=True), 2, 5),
+    "gaussian": (GaussianCovariance(**BUDGET), 2, 9),
+    "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 9),
+    "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 5, 5),
+    "gaussian, mean known": (GaussianCovariance(**BUDGET, assume_centered=True), 2, 9),
     "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 6),
     "screened, known": (ScreenedCovariance(**BUDGET, **KNOWN, row_sparsity=2), 2, 2),
     "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 6),

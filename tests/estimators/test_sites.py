@@ -59,7 +59,7 @@ CHOICES = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_sites_together_give_the_fit_of_all_rows(name):
-    estimator = clone(gaussian(random_state=3)).set_params(**CHOICES[name])
+    estimator = clone(gaussian(random_state=3)).set_params(purpose="covariance", **CHOICES[name])
     whole = quietly(clone(estimator).fit, RECORDS)
     parts = quietly(clone(estimator).fit_statistics, summed(estimator, *SITES[::-1], total=N))
     assert_same_release(whole, parts)

@@ -48,6 +48,16 @@ def test_norms_that_are_not_seen_count_as_those_of_normal_records():
     assert 0.01 < lost[0] < 0.2 < lost[1] <= 0.5
 
 
+@pytest.mark.parametrize("beyond", [1, 2, 5, 9])
+def test_long_records_in_the_last_bins_are_no_error(beyond):
+    """Records may be in the last bin, or so near that wider windows have no room above it."""
+    counts = np.zeros(82, dtype=np.int64)
+    counts[40], counts[-beyond] = 9_000, 1_000
+    bound = choose_norm(counts, 10, 10_000, 5, 0.2)
+    assert np.isfinite(bound.norm)
+    assert bound.sure == 82 - beyond + 1
+
+
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)

@@ -84,6 +84,8 @@ USUAL: dict[str, tuple[object, ...]] = {
     "neighbours": ("replace", "add-remove"),
     "estimand": ("rows", "unit-means"),
     "purpose": ("both", "covariance", "relations"),
+    "target": (None, 0),
+    "basis": (None, [[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     "max_rows_per_unit": (None, 3),
     "max_sample_weight": (None, 2.0),
     "bandwidth": (None, 1, "up-to:1"),

@@ -408,6 +408,9 @@ VIEWS = {
     "coded": lambda r, _: CodedRecords(r, (0, 0, 0, 2), ("a", "b", "c", "d=1", "d=2")),
     "multiplied": lambda r, _: MultipliedRecords(r, UNIT_GRID, np.eye(4) + np.eye(4, k=1)),
     "multiplied, and ones": lambda r, _: MultipliedRecords(r, UNIT_GRID, np.eye(4), np.arange(4)),
+    "multiplied, by the last": lambda r, _: MultipliedRecords(
+        r, UNIT_GRID, np.eye(4, 5), np.eye(5)[4], by_last=True
+    ),
     "one row of a unit": of_units(lambda units, r: units.bounded(r, 1)),
     "two rows of a unit": of_units(lambda units, r: units.bounded(r, 2)),
     "units on a device": of_units(lambda units, r: units.bounded(DeviceRecords(r, "cpu"), 2)),

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from hushcov.kernel.accounting import Gaussian, Pure, compose
-from hushcov_lab.rivals import binagg, bounds, sufficient, tukey
+from hushcov_lab.rivals import binagg, bounds, dpsgd, sufficient, tukey
 from hushcov_lab.rivals.regression import RIVALS, ColumnBounds, RivalSilent
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, variance_p_value
 
@@ -208,6 +208,17 @@ def test_sketches_are_charged_beside_all_other_steps(monkeypatch, given):
     assert delta == pytest.approx(0.99e-8, rel=1e-9, abs=0)
     assert mu == pytest.approx(math.hypot(*(event.mu for event in events)), rel=1e-9)
     assert n_rows == 5 * math.ceil(6 * math.log(200 / 1e-8))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_samples_are_charged_beside_all_other_steps(monkeypatch, given):
+    called, inner = [], dpsgd.calibrate_steps
+    monkeypatch.setattr(dpsgd, "calibrate_steps", lambda *args: called.append(args) or inner(*args))
+    events = spend(monkeypatch, "dpsgd", given)
+    ((epsilon, delta, rate, steps, beside),) = called
+    assert (epsilon, delta) == (1.0, 1e-8)
+    assert (rate, steps) == (dpsgd.TUNED.rate, dpsgd.TUNED.steps)
+    assert beside == pytest.approx(math.hypot(*(event.mu for event in events)), rel=1e-6)
 
 
 @pytest.mark.parametrize("given", [True, False])

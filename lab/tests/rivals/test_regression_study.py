@@ -17,11 +17,14 @@ from hushcov_lab.rivals.regression_study import (
     GIVEN,
     LEAST_SQUARES,
     OURS,
+    OURS_FOR_RELATIONS,
+    OURS_FOR_TARGET,
     HeldOut,
     compare,
     draw,
     least_squares,
     measure,
+    our_releases,
 )
 from hushcov_lab.rivals.tables import RegressionTable, load_table
 
@@ -39,8 +42,10 @@ def rows():
 
 
 def test_a_cell_has_a_row_for_each_method(rows):
-    titles = [OURS, *(each.title for each in RIVALS.values())]
-    told = [OURS, *(each.title for each in RIVALS.values() if each.needs_bounds)]
+    ours = our_releases(20)
+    assert {OURS, OURS_FOR_RELATIONS} <= set(ours)
+    titles = [*ours, *(each.title for each in RIVALS.values())]
+    told = [*ours, *(each.title for each in RIVALS.values() if each.needs_bounds)]
     expected = {LEAST_SQUARES, *titles, *(title + GIVEN for title in told)}
     assert {row["method"] for row in rows} == expected
     assert len(rows) == len(expected)
@@ -61,8 +66,31 @@ def test_scores_of_a_cell(rows):
     assert 0 < ours["r2"] < exact["r2"] + 0.02
     assert ours["width"] > 1
     many = {row["method"] for row in rows if row.get("all_targets") is not None}
-    assert many == {LEAST_SQUARES, OURS, OURS + GIVEN, "AdaSSP" + GIVEN}
+    every = {OURS, OURS + GIVEN, OURS_FOR_RELATIONS, OURS_FOR_RELATIONS + GIVEN}
+    assert many == {LEAST_SQUARES, "AdaSSP" + GIVEN} | every
     assert max(found[name]["all_targets"] for name in many) == exact["all_targets"]
+
+
+def test_a_declared_target_is_measured_where_it_can_be(monkeypatch):
+    """It has an entry of its own, for the one target; every method has a line of its own."""
+
+    class Declaring(regression_study.PrivateSparseCovariance):
+        def __init__(self, *, target=None, **options):
+            asked.append(target)
+            super().__init__(**options)
+
+    asked = []
+    monkeypatch.setattr(regression_study, "PrivateSparseCovariance", Declaring)
+    options = our_releases(4)[OURS_FOR_TARGET]
+    assert options["target"] == 4
+    split = split_of(3_000, 4)
+    spent = {"epsilon": 3.0, "delta": 1e-6} | options
+    found, every = regression_study._release(split.train, None, spent, seed=0)
+    assert (asked, every) == ([4], None)
+    assert split.r_squared(4, found) > 0.5
+    names = [*our_releases(4), *(title.title for title in RIVALS.values())]
+    looks = [tuple(sorted(each.items())) for each in regression_study._looks(names).values()]
+    assert len(set(looks)) == len(looks)
 
 
 def test_a_panel_for_each_table_with_gaps(rows):

@@ -7,7 +7,7 @@ which their standard errors are about right. Everything is computed from the rel
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,6 +162,9 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
     `missing_sd`.
     """
     part, known, scale = relations(release, features), coverage(release), scales_of(release)
+    if release.making.look is not None and part.lost is not None:  # as if alike in all directions
+        bias = release.making.look.moments.bias
+        part = replace(part, excess=part.excess + part.n * bias**2)
     columns, rows = np.triu_indices(len(features))
     places, there = (features[rows], features[columns]), part.known[rows, columns]
     raw = np.asarray(values_at(release.integers, *places), dtype=np.float64) * release.unit
@@ -249,7 +252,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:
     """Return the places of the features that are exported, and remarks on the others."""
     check_noise(release)
-    places, _, said = chosen_varying(release, features, "model in")
+    places, _, said = chosen_varying(release, features, "model in", related=True)
     law = CLIENTS[to].noise == LAW
     most = _MOST_NACOV if law else _MOST
     if len(places) > most:

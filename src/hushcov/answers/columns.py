@@ -11,7 +11,13 @@ from hushcov._arrays import IntArray
 from hushcov._validation import listed, meant
 from hushcov._words import counted, some_of
 from hushcov.answers.names import MOST_ASKED, feature_names, positions, stands_for
-from hushcov.answers.uncertain import check_noise, missing_sd, nothing_known, uncertain
+from hushcov.answers.uncertain import (
+    check_noise,
+    missing_sd,
+    nothing_known,
+    seen_in_look,
+    uncertain,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import lost_features, values_at
 from hushcov.release import Release
@@ -70,12 +76,13 @@ def partners(release: Release, target: int) -> IntArray:
 
 
 def chosen(
-    release: Release, features: Any, name: str, *, drowned: bool = False
+    release: Release, features: Any, name: str, *, drowned: bool = False, related: bool = False
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return the places of the features asked for, and the names of those that are left out.
 
     None asks for all that can be used. With `drowned`, features whose variance noise hides can be
-    used where factors were found: these show in many pairs together.
+    used where factors were found: these show in many pairs together. With `related` those can that
+    the last look shows.
     """
     names, good = feature_names(release), np.ones(release.n_features, dtype=bool)
     if release.noise_sd is not None:
@@ -83,6 +90,7 @@ def chosen(
         if not (drowned and structure is not None and structure.rank):
             # a variance beyond what noise makes of a constant
             good &= ~lost_features(release.variances, release.noise_sd[1])
+        good |= seen_in_look(release) & related
         good[list(release.making.unresolved)] = False
     if features is None and np.count_nonzero(good) > MOST_ASKED:
         raise ParameterError(
@@ -103,13 +111,13 @@ def chosen(
 
 
 def chosen_varying(
-    release: Release, features: Any, what: str, *, drowned: bool = False
+    release: Release, features: Any, what: str, *, drowned: bool = False, related: bool = False
 ) -> tuple[IntArray, tuple[str, ...], list[str]]:
     """Return at least two places as `chosen`, the names left out, and remarks on both.
 
     The last level of a category that adds up is left out. `what` cannot be done with fewer.
     """
-    places, left_out = chosen(release, features, "features", drowned=drowned)
+    places, left_out = chosen(release, features, "features", drowned=drowned, related=related)
     places, said = without_references(release, places)
     if len(places) < 2:
         raise ParameterError(

@@ -74,6 +74,7 @@ class AskedMatrix:
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
     shape: FloatArray | None = None  # of the noise of a look, as `Uncertain` has it
+    lost: FloatArray | None = None
 
 
 def asked_matrix(
@@ -83,11 +84,12 @@ def asked_matrix(
 
     `related` asks for the last look, if there is one, which is better for an inverse.
     """
-    places, left_out, said = chosen_varying(release, features, "ask of", drowned=not correlation)
+    hidden = {"drowned": not correlation, "related": related}
+    places, left_out, said = chosen_varying(release, features, "ask of", **hidden)
     _, n = check_noise(release)
     matrix: Matrix
     noise: Matrix
-    excess, shape = excess_of(release, places), None
+    excess, shape, lost = excess_of(release, places), None, None
     if release.selected is not None:
         kept = hard_threshold(in_scales(release), release.making.threshold)
     if is_sparse(release.integers):
@@ -98,7 +100,7 @@ def asked_matrix(
         noise = sparse.csr_array((deviations, at), shape=size)
     else:
         found = relations(release, places) if related else uncertain(release, places)
-        matrix, noise, shape = found.values, found.noise_sd, found.shape
+        matrix, noise, shape, lost = found.values, found.noise_sd, found.shape, found.lost
         if release.selected is not None:  # what the estimate leaves at zero
             gone = np.asarray(kept)[np.ix_(places, places)] == 0
             np.fill_diagonal(gone, False)
@@ -123,6 +125,7 @@ def asked_matrix(
         left_out=left_out,
         notes=(*said, *doubts(release, places, 0)),
         shape=None if shape is None else shape / np.multiply.outer(unit, unit),
+        lost=None if lost is None else lost / np.multiply.outer(unit, unit),
     )
 
 

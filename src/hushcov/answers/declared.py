@@ -12,6 +12,8 @@ from hushcov.answers.uncertain import Uncertain, check_noise
 from hushcov.release import Release
 from hushcov.release.estimate import scales_of
 
+_ALL_OF_IT = 0.95  # a factor that is next to nothing
+
 
 def of_declared(
     release: Release, part: Uncertain, found: Linear, width: float, ridge: float | str
@@ -31,6 +33,7 @@ def of_declared(
         P = alone.covariance[1:, 1:]
         by_noise = min(1.0, float((P * V).sum()) / max(float(b @ P @ b), 1e-300))
         kept = (1 - by_noise**2) * factor_of_first(alone, b)
+        kept = 1.0 if kept > _ALL_OF_IT else kept
     explained = found.chosen.explained if found.chosen is not None else 0.0
     none = np.zeros(len(b), dtype=bool)
     made = ChosenRidge(kept * b, 0.0, kept, explained, none, declared=True)

@@ -193,25 +193,35 @@ def linear(
 
 
 def equation_covariance(part: Uncertain, b: FloatArray) -> FloatArray:
-    """Return V(b), the covariance of the equations: noise, of which two share entries; sampling."""
+    """Return V(b), the covariance of the equations: noise, of which two share entries; sampling.
+
+    And what shortening records may have left in a further look.
+    """
     tilde, P = np.concatenate([[1.0], -b]), part.covariance
     shared = part.of_equations(b)
+    if part.lost is not None:
+        shared = shared + (tilde @ part.lost @ tilde) * part.lost[1:, 1:]
     return np.asarray(shared + (1 + part.excess) * (tilde @ P @ tilde) * P[1:, 1:] / part.n)
 
 
 def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, float]:
     """Return W of the coefficients that are not refuted, and what its form is to be less than at b.
 
-    V(b) counts as its shape at the estimate times its trace, which is a quadratic form in b.
+    V(b) counts as its shape at the estimate times its trace, which is a quadratic form in b; of a
+    further look it is that of V(b) times its inverse at the estimate, so that what long records
+    have lost in some directions does not hide the others.
     """
     V = equation_covariance(part, b)
     trace = float(np.trace(V))
     equations, P = part.values[1:], part.covariance
     if trace == 0:  # nothing is off, and b is all that passes
         return equations.T @ equations, 0.0
-    V = V / trace + _LEAST * np.eye(len(b)) / len(b)
-    form = part.of_traces + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
-    W = equations.T @ np.linalg.solve(V, equations) - width**2 * form
+    inverse = np.linalg.inv(V / trace + _LEAST * np.eye(len(b)) / len(b))
+    weights = np.eye(len(b)) if part.shape is None else inverse / len(b)
+    form = part.of_traces(weights) + (1 + part.excess) * np.sum(weights * P[1:, 1:]) * P / part.n
+    if part.lost is not None:
+        form += np.sum(weights * part.lost[1:, 1:]) * part.lost
+    W = equations.T @ inverse @ equations - width**2 * form
     return np.asarray(W), width**2 * trace
 
 

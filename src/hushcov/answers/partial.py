@@ -246,6 +246,8 @@ def _inverted(
         noise = np.array([_noise_of(a, values[i], variance, i) for i in range(len(a))])
     else:
         noise = _noise_of_look(a.T @ shape @ a, values)
+    if of.lost is not None:
+        noise = noise + _noise_of_look(a.T @ of.lost[np.ix_(inside, inside)] @ a, values)
     sampling = (1 + of.excess) * (1 - values**2) ** 2 / max(of.n - len(a), 1)
     return values, np.sqrt(np.maximum(noise, 0.0) + sampling)
 

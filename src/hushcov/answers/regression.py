@@ -291,7 +291,7 @@ def _asked(release: Release, y: int, on: Any) -> tuple[IntArray, list[str], list
     """
     names = feature_names(release)
     if on is None or (isinstance(on, str) and on == "all" and on not in names):
-        every, lost = chosen(release, None, "on")
+        every, lost = chosen(release, None, "on", related=True)
         every = every[~release.exclude_each_other(every, np.array(y))]
         X, notes = without_references(release, every)
         return X, notes + say_left_out(tuple(name for name in lost if name != names[y])), []

@@ -20,6 +20,7 @@ from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, constant_mask, coverage
 from hushcov.release.estimate import factors_of, scales_of
+from hushcov.release.looks import LOST_DIRECTIONS
 from hushcov.release.view import released_among
 
 _LEAST_OWN = 0.1  # of a variance, beside factors
@@ -27,6 +28,10 @@ _ROUNDING = 1e-30  # of shares of variances, squared
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
 _MOST_ASKED = 1_000_000  # pairs by which that is found
 _OF_NOISE = 6.0  # that a pair may have and not be found
+# How much more a first matrix must have than a look before it counts as lost, in units of its noise
+# and for each row of the look; the noise of a direction, over its variance, from which on it says
+# nothing; and the largest logarithm of a tail that counts. From `looks_coverage.py` of the studies.
+_BY_CHANCE, _MOST_NOISE_OF_LOST, _MOST_LONGER = 0.06, 0.05, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,9 @@ class Uncertain:
         Values for coefficients that predict, without directions that noise hides.
     first : Uncertain, optional
         The same part of the first matrix, which shortens records less.
+    lost : ndarray, optional
+        L of what shortening records may leave in a further look: u' E v has the variance
+        (u'Lu)(v'Lv).
     """
 
     features: IntArray
@@ -68,6 +76,7 @@ class Uncertain:
     shape: FloatArray | None = None
     steady: FloatArray | None = None
     first: Uncertain | None = None
+    lost: FloatArray | None = None
 
     @cached_property
     def deviations(self) -> FloatArray:
@@ -106,6 +115,7 @@ class Uncertain:
             shape=None if self.shape is None else change(self.shape),
             steady=None if self.steady is None else change(self.steady),
             first=None if self.first is None else self.first._mapped(change),
+            lost=None if self.lost is None else change(self.lost),
         )
 
     @property
@@ -127,6 +137,9 @@ class Uncertain:
             noise = np.einsum("...ij,ij->...", np.tril(G * twice) ** 2, self.noise_sd**2)
         else:
             noise = 2 * _trace_of_square(G @ self.shape)
+        if self.lost is not None:
+            GL = G @ self.lost
+            noise = noise + 2 * _trace_of_square(GL) + np.einsum("...ii->...", GL) ** 2
         GS = G @ self.covariance
         squares = _trace_of_square(GS)
         traces = np.einsum("...ii->...", GS)
@@ -154,13 +167,15 @@ class Uncertain:
         once = np.einsum("i...,i->...", u**4, square.diagonal())
         return np.asarray(2 * np.einsum("i...,ij,j...->...", u**2, square, u**2) - once)
 
-    @cached_property
-    def of_traces(self) -> FloatArray:
-        """Return the matrix T with (1, -b)' T (1, -b) equal to the trace of `of_equations(b)`."""
+    def of_traces(self, weights: FloatArray) -> FloatArray:
+        """Return T with (1, -b)' T (1, -b) equal to the trace of `weights` @ `of_equations(b)`."""
         if self.shape is None:
-            return np.diag((self.noise_sd[1:] ** 2).sum(axis=0))
+            square, own = self.noise_sd[1:] ** 2, weights.diagonal()
+            T = np.diag(own @ square)
+            T[1:, 1:] += (weights - np.diag(own)) * square[:, 1:]
+            return T
         S = self.shape
-        return np.asarray(np.trace(S[1:, 1:]) * S + S[:, 1:] @ S[1:, :])
+        return np.asarray(np.sum(weights * S[1:, 1:]) * S + S[:, 1:] @ weights @ S[1:, :])
 
     @cached_property
     def of_squares(self) -> FloatArray:
@@ -193,11 +208,24 @@ def width_of(level: object) -> float:
     return float(special.ndtri(0.5 + check_level(level) / 2))
 
 
+def seen_in_look(release: Release) -> BoolArray:
+    """Return the features whose variance stands out of the noise of the last look.
+
+    Rare flags and columns of few units have little noise there, and may drown in the first matrix.
+    """
+    look, seen = release.making.look, np.zeros(release.n_features, dtype=bool)
+    if look is not None:
+        own, noise = look.moments.values.diagonal(), look.moments.noise.diagonal()
+        seen[look.features] = own > sure_level(len(own)) * np.sqrt(2) * noise
+    return seen
+
+
 def nothing_known(release: Release) -> BoolArray:
     """Return the features that are constant, as far as noise lets one see, or were not found."""
     noise = np.inf if release.noise_sd is None else release.noise_sd[1]
     lost = constant_mask(release.feature_scale, release.variances, noise)
     lost |= ~(release.integers.diagonal() > 0)
+    lost &= ~seen_in_look(release)
     lost[list(release.making.unresolved)] = True
     return np.asarray(lost)
 
@@ -249,6 +277,9 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         each[block] * unit for each in (found.values, found.steady, found.noise)
     )
     first, own = uncertain(release, features), np.maximum(steady.diagonal(), 1e-300)
+    finite = np.isfinite(values).all() and np.isfinite(shape).all()
+    if not (finite and (values.diagonal() > 0).all()):  # of a release on disk, which was edited
+        return with_missing(release, features)
     drawn = shape.diagonal()
     return Uncertain(
         features=features,
@@ -256,12 +287,39 @@ def relations(release: Release, features: IntArray) -> Uncertain:
         noise_sd=np.sqrt(np.multiply.outer(drawn, drawn) + shape**2),
         known=np.ones(values.shape, dtype=bool),
         n=n,
-        excess=found.spread + n * found.bias**2 - 1,
+        excess=found.spread - 1,
         tail=first.tail + np.log(np.maximum(first.values.diagonal() / own, 1.0)),
         shape=shape,
         steady=steady,
         first=first,
+        lost=what_is_lost(found.bias, len(look.basis), values, shape, first),
     )
+
+
+def what_is_lost(
+    bias: float, size: int, values: FloatArray, shape: FloatArray, first: Uncertain
+) -> FloatArray:
+    """Return L of what shortening may leave in a look, as `Uncertain` has it.
+
+    By `bias`, all directions may have lost something that no histogram shows. Others have lost more
+    where the first matrix, whose variances are right, has more than the look. Where its noise is
+    too large to say so, that is drawn to nothing.
+    """
+    units = np.multiply.outer(first.deviations, first.deviations)
+    longer = np.exp(np.minimum(first.tail, _MOST_LONGER) / 2)
+    noise = float(np.median(first.noise_sd / units))
+    own, vectors = np.linalg.eigh(values / units)
+    own = np.maximum(own, _ROUNDING)
+    root = (vectors * np.sqrt(own)) @ vectors.T
+    inverse = (vectors / np.sqrt(own + noise / _MOST_NOISE_OF_LOST)) @ vectors.T
+    more = (
+        first.values * np.multiply.outer(longer, longer) - values - _BY_CHANCE * size * shape
+    ) / units
+    more -= _BY_CHANCE * size * noise * np.eye(len(own))
+    sizes, turned = np.linalg.eigh(inverse @ more @ inverse)
+    turned = root @ turned
+    found = (turned * np.maximum(sizes, 0.0)) @ turned.T
+    return np.asarray((bias * root @ root + LOST_DIRECTIONS / size * found) * units)
 
 
 def put_right(

@@ -148,6 +148,7 @@ class PurposeOptions:
 
     purpose: str = PURPOSES[0]
     target: Any = None
+    basis: Any = None
 
 
 @with_options

@@ -6,6 +6,7 @@ number is not public.
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -502,15 +503,44 @@ class ScaledCovariance(PrivateCovariance):
             purpose=getattr(self, "purpose", FOR_COVARIANCE),
             target=self._target(n_features),
             told=self.row_sparsity is not None and candidates is None,
+            basis=self._basis(n_features),
         )
+
+    def _basis(self, n_features: int) -> FloatArray | None:
+        """Return the covariance whose basis was given, or refuse one that is none of these columns.
+
+        Columns of a release are found by their names, where both have some.
+        """
+        given = getattr(self, "basis", None)
+        if given is None:
+            return None
+        if isinstance(given, str | os.PathLike):
+            given = Release.read(os.fspath(given))
+        names = self._names
+        if isinstance(given, Release):
+            matrix = np.asarray(given.covariance(), dtype=np.float64)
+            if names is not None and given.column_names is not None:
+                places = {name: place for place, name in enumerate(given.column_names)}
+                found = [places[name] for name in names if name in places]
+                matrix = matrix[np.ix_(found, found)]
+        else:
+            matrix = np.asarray(given)
+        whole = matrix.shape == (n_features, n_features) and matrix.dtype.kind in "iuf"
+        if not (whole and np.isfinite(matrix).all() and np.allclose(matrix, matrix.T)):
+            raise ParameterError(
+                f"basis must be a symmetric matrix of the {n_features} columns, or a release that "
+                f"has them all, got {shown(given)}: leave it out, or pass one of these columns."
+            )
+        return matrix.astype(np.float64)
 
     def _target(self, n_features: int) -> int | None:
         """Return the place of the declared target, or refuse one that there is not."""
-        given, names = getattr(self, "target", None), self._names
+        given = getattr(self, "target", None)
         if given is None:
             return None
+        names = self._names or [f"x{place}" for place in range(n_features)]
         if isinstance(given, str):
-            if names is None or given not in names:
+            if given not in names:
                 raise ParameterError(
                     f"target must be a column of the records, got {given!r}: pass its name, or its "
                     "position counted from 0."

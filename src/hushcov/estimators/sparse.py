@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
 if TYPE_CHECKING:
-    from hushcov.fit import Comparison, Plan
+    from hushcov.fit import Comparison, Plan, Request
     from hushcov.fit.mechanism import MechanismPlan
     from hushcov.release.findings import ErrorEstimate
 
@@ -109,6 +110,11 @@ class PrivateSparseCovariance(CandidateOptions, PurposeOptions, ApproximateCovar
 
         request = self._request(n_features)
         return compare(request.inputs(n_records, n_features))
+
+    def _request(self, n_features: int) -> Request:
+        """Return the public request; the default takes norms and tails, whatever is known."""
+        request = super()._request(n_features)
+        return replace(request, takes_norms=self.mechanism == "auto" and not self._has_candidates)
 
     def _chosen_mechanism(self, n_features: int) -> str:
         """Return which mechanism is run for so many features."""

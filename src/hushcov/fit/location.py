@@ -255,6 +255,7 @@ class SearchStage(Stage):
     bounds: Bounds | None
     located: bool = False
     known_mean: bool = False
+    known_scale: bool = False
     neighbours: Neighbours
 
     @cached_property
@@ -271,7 +272,8 @@ class SearchStage(Stage):
     @property
     def first_octaves(self) -> SignedOctaves | None:
         """See `Stage.first_octaves`."""
-        return None if self.located else self.looks.first_octaves(self.bounds)
+        skipped = self.located or (self.known_mean and self.known_scale)
+        return None if skipped else self.looks.first_octaves(self.bounds)
 
 
 @dataclass(frozen=True, eq=False)

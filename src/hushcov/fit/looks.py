@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
+from hushcov._words import number
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import choose_norm, exact_half_width, norm_counts, norm_in_steps
 from hushcov.inputs import ReleaseInputs
@@ -36,10 +37,17 @@ class LookRules:
     shares_for_both: tuple[float, ...] = (0.4, 0.22, 0.38)
     shares_for_target: tuple[float, ...] = (0.15, 0.2, 0.25, 0.4)  # the last one of its step
     shares_for_relations: tuple[float, ...] = (0.1, 0.3, 0.6)
-    # Noise of a look over its moments, in norm, from which on further ones are not worth it.
+    # Share of a look that begins in a basis that was given, over that of one that does not: it has
+    # to mend the basis where that is off.
+    given_share: float = 0.45
+    # Noise of a look over its moments, in norm, from which on further ones are not worth it: where
+    # nobody asked for relations the covariance would lose too much earlier.
     most_noise: float = 0.5
+    most_noise_for_both: float = 0.25
     # Smallest eigenvalue of a look that counts, over the root of its size times its noise.
     floor: float = 0.5
+    # Noise that a basis counts with that was given, over that of the first matrix.
+    given: float = 0.1
     # Share of a look for a histogram of norms, and the least n mu at which there is one.
     norms_share: float = 0.01
     least_for_norms: float = 500.0
@@ -49,7 +57,7 @@ class LookRules:
     # Bounds that are tried for each bin of the histogram.
     bounds_per_bin: int = 8
     # What long products may leave of a mean product, over what is cut off their length.
-    step_bias: float = 0.2
+    step_bias: float = 0.35
     # Released integers in a deviation of the noise of a mean of both.
     steps_in_noise: float = 1024.0
     # Deviations of noise that a variance may be smaller in a look, in a mean of both.
@@ -65,6 +73,7 @@ _FINEST = 2.0**-40  # step of a basis
 _LARGEST_CONDITION = 1e8  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
+_RESIDUAL = "the residual of the declared target"
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
@@ -77,10 +86,58 @@ def shares_of(inputs: ReleaseInputs, scale: FloatArray, mu: float) -> tuple[floa
     known = {FOR_BOTH: RULES.shares_for_both, FOR_RELATIONS: RULES.shares_for_relations}
     size = int(np.count_nonzero(scale > 0)) + 1
     noise = 2 * inputs.neighbours.outer_product * size**1.5 / (inputs.n_records * max(mu, 1e-300))
-    seen = size > 2 and noise < RULES.most_noise
+    asked = inputs.purpose != FOR_BOTH or inputs.target is not None
+    seen = size > 2 and noise < (RULES.most_noise if asked else RULES.most_noise_for_both)
     if not seen:
         return (1.0,)
     return known.get(inputs.purpose, (1.0,)) if inputs.target is None else RULES.shares_for_target
+
+
+def expected_width(inputs: ReleaseInputs, mu: float | None = None) -> float | None:
+    """Return the expected width of intervals of regressions over that of least squares.
+
+    For normal records, from public numbers alone; None where there are no further looks. Tables
+    with skewed columns or flags have two to three times that.
+    """
+    mu, d = inputs.largest_mu() if mu is None else mu, inputs.n_features
+    parts, c = shares_of(inputs, np.ones(d), mu), inputs.neighbours.outer_product
+    if len(parts) == 1:
+        return None
+    mu, D = math.sqrt(parts[-1]) * mu, d + 1
+    noise = c * (D + 4.2 * math.sqrt(D)) if inputs.target is None else 4.6 * c * math.sqrt(D)
+    return math.sqrt(1 + noise**2 / (inputs.n_records * mu**2))
+
+
+def fewest_records(inputs: ReleaseInputs) -> int:
+    """Return how many records further looks need at this budget, about."""
+    noise = 2 * inputs.neighbours.outer_product * (inputs.n_features + 1) ** 1.5
+    return math.ceil(float(noise) / (inputs.largest_mu() * RULES.most_noise_for_both))
+
+
+def width_words(inputs: ReleaseInputs) -> str:
+    """Say how precise regressions will be, for each purpose and for a declared target."""
+    usual = inputs.changed(purpose=FOR_BOTH, target=None)
+    both = expected_width(usual)
+    if both is None:
+        return (
+            "columns that are nearly collinear are hidden by noise: further looks at them need "
+            f"about {fewest_records(inputs):,} records at this budget"
+        )
+    asked = expected_width(inputs)
+    related = expected_width(usual.changed(purpose=FOR_RELATIONS))
+    declared = expected_width(usual.changed(target=0))
+    assert related is not None
+    assert declared is not None
+    others = (
+        f"{number(both, 2)} with purpose 'both', {number(related, 2)} with 'relations', "
+        f"{number(declared, 2)} for a declared target"
+    )
+    if asked is None:
+        return f"columns that are nearly collinear are hidden by noise; widths are {others}"
+    return (
+        f"intervals are about {number(asked, 2)} times as wide as those of least squares without "
+        f"privacy, and two to three times that where columns are skewed or rare flags ({others})"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +150,7 @@ class SeenMoments:
     basis: FloatArray
     values: FloatArray
     noise: float
+    given: bool = False
 
     def next_basis(self, scale: FloatArray) -> tuple[FloatArray, float]:
         """Return a basis in which these moments are about the identity, and its step.
@@ -111,15 +169,23 @@ class SeenMoments:
             least *= 4
 
 
-def first_seen(first: FloatArray, noise: float, scale: FloatArray, *, ones: bool) -> SeenMoments:
-    """Return what a first matrix shows of the features that were found, in units of the scales.
+def first_seen(
+    first: FloatArray, noise: float, scale: FloatArray, prepared: Prepared
+) -> SeenMoments:
+    """Return what is known of the features that were found, in units of the scales.
 
-    Means are about zero, so that a column of ones has nothing to do with the others.
+    That is the basis that was given, or the first matrix with its noise. Means are about zero, so
+    that a column of ones has nothing to do with the others.
     """
     places = np.flatnonzero(scale > 0)
-    values = np.eye(len(places) + ones)
-    values[: len(places), : len(places)] = first[np.ix_(places, places)]
-    return SeenMoments(np.eye(len(values)), values, noise)
+    inside = np.ix_(places, places)
+    values = np.eye(len(places) + (prepared.location is not None))
+    known = first[inside]
+    if prepared.basis is not None:
+        known = prepared.basis[inside] / np.multiply.outer(scale[places], scale[places])
+        noise *= RULES.given
+    values[: len(places), : len(places)] = known
+    return SeenMoments(np.eye(len(values)), values, noise, given=prepared.basis is not None)
 
 
 def look_further(
@@ -141,11 +207,14 @@ def look_further(
     Neighbours: those of the session; no precondition. Every basis and every bound is computed from
     released and public numbers; `docs/proofs/looks.md`.
     """
-    look, target = None, inputs.target
+    look, target, parts = None, inputs.target, list(parts)
+    if seen.given:
+        parts[0] *= RULES.given_share
     steps = len(parts) > 1 and target is not None and scale[target] > 0
     for i, part in enumerate(parts[: len(parts) - steps]):
         mu = math.sqrt(part / sum(parts[i:])) * session.mu_left  # proof: step 4
-        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share)
+        name = f"all pairs in the basis of look {i + 1}"
+        look = _look(session, inputs, scale, *seen.next_basis(scale), mu, share, name)
         seen = SeenMoments(look.basis, look.undone, look.noise_undone)
     assert look is not None
     return look, step_of_target(session, inputs, scale, look, share) if steps else None
@@ -159,6 +228,7 @@ def _look(
     step: float,
     mu: float,
     share: float,
+    name: str,
 ) -> FurtherLook:
     """Measure the moments of rows in a basis, at the bound that suits their norms."""
     places, D = np.flatnonzero(scale > 0), len(basis)
@@ -166,7 +236,7 @@ def _look(
     n, noise = session.n_records * share, inputs.neighbours.outer_product
     if n * mu >= RULES.least_for_norms:
         of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
-        noisy = rows.measure(norm_counts(one), of_norms)  # proof: step 2
+        noisy = rows.measure(norm_counts(one), of_norms, f"norms for {name}")  # proof: step 2
         squares, parts = _shares_of_norms(noisy, n, D, mu / noise, share)
     else:
         squares, parts = special.chdtri(D, (np.arange(_QUANTILES) + 0.5) / _QUANTILES), None
@@ -175,7 +245,7 @@ def _look(
     wide = RULES.room * norm
     half_width = exact_half_width(inputs.changed(n_features=D), wide, norm, mu)
     query = Gram(FeatureGrid(one, wide, half_width), norm_in_steps(norm, D, wide, half_width))
-    noisy = rows.measure(query, mu)  # proof: step 3
+    noisy = rows.measure(query, mu, name)  # proof: step 3
     unit = noisy.unit / n
     off, on = (each * unit for each in noisy.deviations)
     law = bound.kept, bound.pull, bound.spread
@@ -212,7 +282,7 @@ def step_of_target(
     rows, one = _mapped(session, scale, basis, step, by_last=True)  # proof: step 5
     n, half = session.n_records * share, inputs.neighbours.moved(replaced=2, removed=1)
     of_norms, mu = (mu * math.sqrt(x) for x in (RULES.norms_share, 1 - RULES.norms_share))
-    noisy = rows.measure(norm_counts(one), of_norms)
+    noisy = rows.measure(norm_counts(one), of_norms, f"norms for {_RESIDUAL}")
     squares, parts = _shares_of_norms(noisy, n, D - 1, mu, share)
     lengths = np.sqrt(squares)
     short = np.minimum(lengths, lengths[:, None])
@@ -226,7 +296,7 @@ def step_of_target(
     half_width = exact_half_width(inputs.changed(n_features=D), wide, bound, mu)
     grid = FeatureGrid(one, wide, half_width)
     query = BoundedSums(grid, norm_in_steps(bound, D - 1, wide, half_width))
-    noisy = rows.measure(query, mu)
+    noisy = rows.measure(query, mu, _RESIDUAL)
     unit = noisy.unit / n
     law = [float(each[best]) for each in (slope, spread, lost)]
     return TargetStep(inputs.target, places, basis, noisy.integers, unit, noisy.sd * unit, *law)
@@ -255,6 +325,9 @@ def _shares_of_norms(
         counts[0] = 0  # records that miss a value are in the first bin
     found = choose_norm(counts, noisy.sd, round(n), size, mu)
     squares, parts = np.array(found.squares), np.array(found.shares)
+    if len(squares) <= _LOWEST_BIN:  # all are far too short, as where nothing varies
+        squares = special.chdtri(size, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        return squares, np.full(_QUANTILES, 1 / _QUANTILES)
     # What noise adds to bins that are seen averages out; the others follow the tail.
     parts[: found.sure] = counts[: found.sure] / n
     return squares[_LOWEST_BIN:], parts[_LOWEST_BIN:]
@@ -325,7 +398,7 @@ def with_look(
     session, scale, noise_sd = prepared.session, prepared.feature_scale, release.noise_sd
     assert noise_sd is not None
     mean = release.integers * release.unit
-    seen = first_seen(mean, noise_sd[0], scale, ones=prepared.location is not None)
+    seen = first_seen(mean, noise_sd[0], scale, prepared)
     look, step = look_further(session, inputs, scale, seen, parts, prepared.share)
     mean, noise_sd = averaged(mean, noise_sd, look)
     unit = noise_sd[0] / RULES.steps_in_noise

@@ -76,6 +76,8 @@ class Prepared:
         Whether the mechanism needs the means of the signs of the features.
     fixed_shares : bool
         Whether steps take shares of the budget as planned, and not of what is left of it.
+    basis : ndarray, optional
+        A covariance that was released before or is public, in whose basis further looks begin.
     """
 
     session: Session
@@ -91,6 +93,7 @@ class Prepared:
     first: SignedOctaves | None = None
     centre_signs: bool = False
     fixed_shares: bool = False
+    basis: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -286,11 +289,12 @@ class Mechanism(ABC):
     def other_numbers(self, release: Release) -> IntArray | FloatArray:
         """Return the numbers that it releases beside the matrix, always in the same order.
 
-        By default there are none. `hushcov audit` attacks the released integers, which pairs were
-        released, and these: everything that depends on records and stands in `parameters`, for
-        instance.
+        By default they are those of a further look. `hushcov audit` attacks the released integers,
+        which pairs were released, and these: everything that depends on records and stands in
+        `parameters`, for instance.
         """
-        return np.empty(0)
+        look = release.making.look
+        return np.empty(0) if look is None else np.asarray(look.products * look.unit)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of its working arrays, where blocks have so many rows.

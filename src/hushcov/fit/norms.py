@@ -178,6 +178,8 @@ def _last_bin(counts: IntArray, sigma: int) -> int | None:
     if last is None or not far:
         return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # bin of usual norms
     for width in RULES.windows[1:]:
+        if len(counts) - last - 1 < width:  # no window of that width is left
+            break
         sums = np.convolve(counts[last + 1 :], np.ones(width, dtype=np.int64), "valid")
         seen = np.flatnonzero(sums > RULES.far_evidence * math.sqrt(width) * sigma)
         if len(seen):

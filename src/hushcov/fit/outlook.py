@@ -79,10 +79,10 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
         release.inputs.get("row_sparsity"),
         int(release.making.complete is not None),
     )
-    known_mean = release.location is None
-    prepared = not known_mean or release.making.scales == "released"
+    known = release.location is None, release.making.scales == "given"
+    names = [part.name for part in parts]
+    prepared = FOURTH_POWERS in names or not all(known)
     if prepared:
-        names = [part.name for part in parts]
         n_before = names.index(FOURTH_POWERS) + 1 if FOURTH_POWERS in names else 0
     events = [event for part in parts[:n_before] for event in part.events]
     spent = math.hypot(*(event.mu for event in events if isinstance(event, Gaussian)))
@@ -104,7 +104,7 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
         if not prepared:
             return here.changed(n_records=n)
         mu = here.changed(before=0.0).largest_mu()
-        stage = Preparation(n, here.n_features, mu, known_mean=known_mean)
+        stage = Preparation(n, here.n_features, mu, known_mean=known[0], known_scale=known[1])
         cost = stage.cost()
         return here.changed(n_records=n, most_before=max(spent, cost.most), found=cost.found)
 

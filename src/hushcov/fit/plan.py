@@ -9,7 +9,7 @@ refuse, before anything is charged; the same words stand in the announcement of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
@@ -22,6 +22,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
+from hushcov.fit.looks import fewest_records
 from hushcov.fit.mechanism import Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
 from hushcov.inputs import ReleaseInputs
@@ -81,7 +82,8 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
     return hopeless_because(
         f"{_too_few(inputs)}: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
-        "Use more records, fewer features, or a larger budget."
+        "Use more records, fewer features, or a larger budget; regressions need about "
+        f"{fewest_records(inputs):,} records."
     )
 
 
@@ -178,6 +180,10 @@ class Request:
         Place of a declared target of a regression.
     told : bool
         Whether the row sparsity was given, rather than assumed.
+    takes_norms : bool
+        Whether norms, signs and tails are released even where means and scales are known.
+    basis : ndarray, optional
+        A covariance that was released or is public, in whose basis further looks begin.
     """
 
     row_sparsity: int
@@ -195,11 +201,13 @@ class Request:
     purpose: str = FOR_BOTH
     target: int | None = None
     told: bool = False
+    takes_norms: bool = False
+    basis: FloatArray | None = field(default=None, compare=False)
 
     @property
     def prepares(self) -> bool:
         """Whether there is something to find of means and scales before the mechanism."""
-        return not self.pure and not (self.known_mean and self.known_scale)
+        return not self.pure and (self.takes_norms or not (self.known_mean and self.known_scale))
 
     @property
     def found_before(self) -> str:
@@ -390,6 +398,7 @@ class Plan:
             indicators=tuple(indicators),
             making={"scales": "given"},
             centre_signs=self.chosen.centres_signs,
+            basis=self.request.basis,
             fixed_shares=not self.chosen.mechanism.takes_rest,
         )
         for i, stage in enumerate(self.stages):

@@ -158,7 +158,7 @@ class Preparation(SearchStage):
                 "pass assume_centered=True with a feature_scale."
             )
         planned = most = 0.0
-        if not self.located:
+        if not self.located and not (self.known_mean and self.known_scale):
             planned = 2 * d * (RULES.location_ratio / (n * total)) ** 2
             planned = min(RULES.most_location_share, max(RULES.least_location_share, planned))
             most = self.looks.largest_mu
@@ -172,7 +172,7 @@ class Preparation(SearchStage):
             math.sqrt(planned + centre + norms + RULES.tail_share + RULES.square_share) * total,
             math.hypot(most, math.sqrt(share) * total) * _UP,  # proof: step 7
             self.looks.expected(known),
-            drowns=self.known_mean and self.looks.drowns,
+            drowns=self.known_mean and not self.known_scale and self.looks.drowns,
         )
 
     def run(self, prepared: Prepared) -> Prepared:
@@ -186,10 +186,15 @@ class Preparation(SearchStage):
         step = self
         if not prepared.fixed_shares:
             step = replace(self, total=session.mu_left)  # proof: step 1
-        found = prepared.place or find_location(
-            session, step.looks, share=prepared.share, bounds=self.bounds, first=prepared.first
-        )
-        scale = prepared.feature_scale if self.known_scale else found.scale
+        scale = prepared.feature_scale
+        if self.known_mean and self.known_scale:
+            every = np.ones(len(scale), dtype=bool)
+            found = Location(np.zeros_like(scale), scale, WIDEST * scale, every)
+        else:
+            found = prepared.place or find_location(
+                session, step.looks, share=prepared.share, bounds=self.bounds, first=prepared.first
+            )
+            scale = scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         flags = np.zeros(len(scale), dtype=bool)
         flags[list(prepared.indicators)] = not self.known_scale

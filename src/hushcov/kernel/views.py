@@ -43,5 +43,4 @@ def multiplied(
 
     With `by_last` all are multiplied by the last, which is left out.
     """
-    made = {"grid": grid, "matrix": matrix, "constant": constant, "by_last": by_last}
-    return partial(MultipliedRecords, **made)
+    return partial(MultipliedRecords, grid=grid, matrix=matrix, constant=constant, by_last=by_last)

@@ -16,10 +16,10 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 
 
-def _equal(one: Any, other: object) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     """Return whether all fields are equal, of which some are arrays."""
     if type(one) is not type(other):
-        return NotImplemented
+        return False
     names = [each.name for each in fields(one)]
     return all(np.array_equal(getattr(one, x), getattr(other, x)) for x in names)
 

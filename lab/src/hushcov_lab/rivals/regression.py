@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hushcov_lab.rivals.binagg import fit_binagg
 from hushcov_lab.rivals.bounds import ColumnBounds
 from hushcov_lab.rivals.coefficients import Coefficients, RivalSilent
+from hushcov_lab.rivals.dpsgd import fit_dpsgd
 from hushcov_lab.rivals.sufficient import fit_adassp, fit_boosted, fit_mixing
 from hushcov_lab.rivals.tukey import fit_tukey
 
@@ -42,5 +43,6 @@ RIVALS = {
         Rival("tukey", "TukeyEM", fit_tukey, False, "2208.07353"),
         Rival("ihm", "IHM", fit_mixing, True, "2601.07545"),
         Rival("binagg", "BinAgg", fit_binagg, True, "2510.16974"),
+        Rival("dpsgd", "DP-SGD", fit_dpsgd, True, "1607.00133"),
     )
 }

@@ -6,6 +6,7 @@ Everybody protects one record that is added or removed, with delta = 1/n^2, and 
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import time
@@ -24,6 +25,7 @@ from hushcov._arrays import FloatArray
 from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.accounting import gaussian_epsilon
+from hushcov.options import FOR_BOTH, FOR_RELATIONS
 from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
 from hushcov_lab.rivals.bounds import ColumnBounds
 from hushcov_lab.rivals.regression import RIVALS, Coefficients, RivalSilent
@@ -36,9 +38,12 @@ _TRAINED = 0.8
 _QUANTILE = 1.96
 _CONSTANT_BELOW = 1e-12  # of a deviation, over the largest value: the column is constant
 LEAST_SQUARES, OURS, GIVEN = "least squares", "hushcov", ", bounds given"
+# Releases of hushcov: of every column with either purpose, and for a target that is declared.
+OURS_FOR_RELATIONS, OURS_FOR_TARGET = "hushcov, relations", "hushcov, target declared"
 _SPLITTER = "adassp"  # the rival whose budget is split over all targets
 _LOWEST = -0.1  # of R^2, in a panel
 _COLUMNS = 4  # of panels
+_OUR_MARKERS = {OURS: "o", OURS_FOR_RELATIONS: "s", OURS_FOR_TARGET: "*"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +124,26 @@ def _methods(split: HeldOut, spent: dict[str, Any], seed: int) -> Iterator[tuple
 
     yield LEAST_SQUARES, exact
     for given in (None, bounds):
-        yield OURS + (GIVEN if given else ""), partial(_release, split.train, given, spent, seed)
+        for name, options in our_releases(split.train.shape[1] - 1).items():
+            release = partial(_release, split.train, given, spent | options, seed)
+            yield name + (GIVEN if given else ""), release
     for key, rival in RIVALS.items():
         for given in (None, bounds) if rival.needs_bounds else (None,):
             rng = np.random.default_rng([seed, zlib.crc32(key.encode())])
             every = partial(_one_of_all, split, spent, rng) if given and key == _SPLITTER else None
             fit = partial(rival.fit, X, y, **spent, bounds=given, rng=rng)
             yield rival.title + (GIVEN if given else ""), partial(_with, fit, every)
+
+
+def our_releases(target: int) -> dict[str, dict[str, Any]]:
+    """Return the options of each release of hushcov; one declares a target, if that can be done."""
+    releases: dict[str, dict[str, Any]] = {
+        OURS: {"purpose": FOR_BOTH},
+        OURS_FOR_RELATIONS: {"purpose": FOR_RELATIONS},
+    }
+    if "target" in inspect.signature(PrivateSparseCovariance).parameters:
+        releases[OURS_FOR_TARGET] = {"target": target}
+    return releases
 
 
 def _with(
@@ -135,12 +153,12 @@ def _with(
 
 
 def _release(
-    records: FloatArray, bounds: ColumnBounds | None, spent: dict[str, Any], seed: int
-) -> tuple[Coefficients, Callable[[int], Coefficients]]:
-    """Release once; every target is an answer of that release."""
+    records: FloatArray, bounds: ColumnBounds | None, options: dict[str, Any], seed: int
+) -> tuple[Coefficients, Callable[[int], Coefficients] | None]:
+    """Release once; every target is an answer of that release, unless one was declared."""
     known = None if bounds is None else np.column_stack([bounds.lower, bounds.upper])
     est = PrivateSparseCovariance(
-        **spent, bounds=known, neighbours="add-remove", random_state=seed, on_hopeless="warn"
+        **options, bounds=known, neighbours="add-remove", random_state=seed, on_hopeless="warn"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of seeded noise, and of sizes that are too small
@@ -154,7 +172,7 @@ def _release(
         columns[:, at] = found.coefficients, found.lower, found.upper
         return Coefficients(found.intercept or 0.0, *columns)
 
-    return answer(records.shape[1] - 1), answer
+    return answer(records.shape[1] - 1), None if "target" in options else answer
 
 
 def _one_of_all(
@@ -268,9 +286,11 @@ def draw(rows: list[dict[str, Any]]) -> Any:
 def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Grey for least squares, bold for hushcov; bounds that are given are dashed."""
     rivals = list(dict.fromkeys(name.removesuffix(GIVEN) for name in methods))
-    rivals = [name for name in rivals if name not in (LEAST_SQUARES, OURS)]
-    looks = {LEAST_SQUARES: {"color": "0.6", "linewidth": 3.0}}
-    looks[OURS] = {"color": BLUE, "marker": "o", "linewidth": 2.8, "markersize": 5, "zorder": 3}
+    rivals = [name for name in rivals if name not in (LEAST_SQUARES, *_OUR_MARKERS)]
+    looks: dict[str, dict[str, Any]] = {LEAST_SQUARES: {"color": "0.6", "linewidth": 3.0}}
+    for name, marker in _OUR_MARKERS.items():
+        looks[name] = {"color": BLUE, "marker": marker, "linewidth": 2.8, "markersize": 5}
+        looks[name]["zorder"] = 3
     for name, (colour, marker) in zip(rivals, itertools.cycle(LOOKS[1:]), strict=False):
         looks[name] = {"color": colour, "marker": marker, "linewidth": 1.2, "markersize": 4}
     given = {"linestyle": "--", "markerfacecolor": "white"}

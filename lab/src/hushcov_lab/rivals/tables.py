@@ -119,8 +119,7 @@ def table_names(folder: Path | None) -> list[str]:
 def load_table(name: str, folder: Path | None, seed: int) -> RegressionTable:
     """Return a table; a simulated one is drawn by `seed`, from a population that is fixed."""
     if folder is not None and (file := folder / f"{name}.npz").exists():
-        X, y = read_npz(file)
-        X = np.delete(X, _IDENTIFIERS.get(name, ()), axis=1)
+        X, y = read_without_identifiers(file)
     elif name in SIMULATED:
         return _simulate(name, seed)
     else:
@@ -154,6 +153,12 @@ def read_npz(path: Path) -> tuple[FloatArray, FloatArray]:
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise refuse("finite numbers alone, and some are missing or infinite")
     return X, y
+
+
+def read_without_identifiers(path: Path) -> tuple[FloatArray, FloatArray]:
+    """Return X and y of a file, without columns of X that are known to be identifiers."""
+    X, y = read_npz(path)
+    return np.delete(X, _IDENTIFIERS.get(path.stem, ()), axis=1), y
 
 
 def _read_package(table: PackageTable) -> tuple[FloatArray, FloatArray]:

@@ -410,8 +410,7 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
     share, *others = shares_of(run.inputs, run.scale, session.mu_left)
     whole.measure(math.sqrt(share) * session.mu_left)
     if others:
-        ones = run.given.location is not None
-        seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, ones=ones)
+        seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, run.given)
         share = run.given.share
         look, run.step = look_further(session, run.inputs, run.scale, seen, others, share)
         whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, look)

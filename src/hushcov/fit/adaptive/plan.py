@@ -10,6 +10,7 @@ from hushcov.fit.adaptive.mechanism import release_adaptive
 from hushcov.fit.adaptive.pairs import NAME, AdaptiveParameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
+from hushcov.fit.looks import width_words
 from hushcov.fit.mechanism import (
     DENSE,
     DENSE_BYTES,
@@ -134,6 +135,7 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
                 "few pairs, few factors or neither: decided by what is released on the way, and "
                 "what one step saves the next one spends",
             ),
+            *([] if self.sparse else [("regressions", width_words(self.parameters.inputs))]),
             ("certified", certified_words(self.budget())),
         ]
 

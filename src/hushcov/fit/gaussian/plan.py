@@ -24,7 +24,7 @@ from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
-from hushcov.fit.looks import shares_of, with_look
+from hushcov.fit.looks import shares_of, width_words, with_look
 from hushcov.fit.mechanism import (
     REFERENCE_MODELS,
     SCALES,
@@ -138,7 +138,8 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         if prepared.norm is not None and self.row_norm is None:
             known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
         session, scale = prepared.session, prepared.feature_scale
-        share, *others = shares_of(inputs, scale, session.mu_left)
+        # A threshold is for few pairs, which need all of the budget.
+        share, *others = (1.0,) if self.level else shares_of(inputs, scale, session.mu_left)
         parameters = gaussian_parameters(inputs, mu=math.sqrt(share) * session.mu_left, **known)
         release = release_gaussian(session, scale, parameters)
         return with_look(release, prepared, inputs, others) if others else release
@@ -178,6 +179,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
                 "threshold",
                 kept if self.level else "none: every pair is released, and none is set to zero",
             ),
+            *([] if self.level else [("regressions", width_words(inputs))]),
             ("certified", certified_words(self.budget())),
         ]
 
