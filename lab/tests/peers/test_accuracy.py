@@ -143,7 +143,7 @@ def test_separate_improves_on_published_errors(buckets, published):
 def test_gauss_is_the_gaussian_mechanism_with_eigenvalues_clipped():
     """The same norm bound, and the same noise from the same seed but for the finer grid."""
     given = {**BUDGET, **KNOWN, "random_state": 5}
-    plain = GaussianCovariance(**given).fit(RECORDS)
+    plain = GaussianCovariance(**given, purpose="covariance").fit(RECORDS)
     clipped = SeparateCovariance(**given, method="gauss").fit(RECORDS)
     assert clipped.row_norm_ == pytest.approx(
         plain.parameters_.norm_bound * plain.parameters_.step, rel=1e-3
