@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_114,
-    "modules": 239,
-    "lines of the core": 47_723,
-    "modules of the core": 171,
-    "private helpers used once": 515,
+    "lines of source": 68_365,
+    "modules": 240,
+    "lines of the core": 47_974,
+    "modules of the core": 172,
+    "private helpers used once": 519,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 39,
     "pages of documentation": 49,
-    "words of documentation": 91_652,
-    "lines of tests": 51_750,
+    "words of documentation": 91_736,
+    "lines of tests": 51_832,
 }
 
 

@@ -2,10 +2,15 @@
 
     python benchmarks/studies/unknown_structure.py --cells "50,30000;200,30000" --repetitions 2
     python benchmarks/studies/unknown_structure.py --tables all
+    python benchmarks/studies/unknown_structure.py --part sparse --repetitions 5
 
 Columns have scales over two decades and offsets; means, scales and sparsity are found privately,
 by all of them. Errors are operator norms in units of the standard deviations, over the norm of the
 correlation matrix: of the truth for families, of the sample for tables.
+
+The part `sparse` compares the default with `ScreenedCovariance` on sparse families. Both are told
+the true row sparsity, and the default is fitted once more without it. Means and scales are known in
+the first half of the table and found privately in the second.
 """
 
 from __future__ import annotations
@@ -34,9 +39,12 @@ from hushcov.metrics import operator_norm
 from hushcov.simulate import FAMILIES, gaussian_records, structured_covariance
 
 CELLS = "25,100000;50,30000;200,30000;200,100000"
+SPARSE_CELLS = "50,30000;200,30000;200,100000;500,50000"
+SPARSE = ("block", "banded", "random", "random-20", "mixed-blocks", "hubs", "identity")
 SPARSITIES = (3, 5, 10, 20, 40)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "on_hopeless": "warn"}
 LOSS, WORST = 1.5, 2.2  # over the best: what nine cells of ten and all of them should stay below
+NONZERO = 1e-9  # part of the largest entry below which an entry is a rounding error
 Matrix = npt.NDArray[np.float64]
 Row = dict[str, Any]
 
@@ -120,13 +128,18 @@ def _said(estimator: Any, error: float) -> Row:
 
 
 def family_draws(name: str, d: int, n: int, repetitions: int) -> Iterator[tuple[Matrix, Matrix]]:
-    """Records of a family with scales over two decades and offsets."""
+    """Records of a family, drawn anew for each repetition."""
+    for seed in range(repetitions):
+        yield family_draw(name, d, n, seed)
+
+
+def family_draw(name: str, d: int, n: int, seed: int) -> tuple[Matrix, Matrix]:
+    """Records of a family with scales over two decades and offsets, and their covariance."""
     correlation = structured_covariance(name, d, random_state=7)
     scale = np.geomspace(1, 100, d)
     offset = 3 * np.random.default_rng(d).standard_normal(d) * scale
     truth = correlation * np.multiply.outer(scale, scale)
-    for seed in range(repetitions):
-        yield gaussian_records(correlation, n, random_state=seed) * scale + offset, truth
+    return gaussian_records(correlation, n, random_state=seed) * scale + offset, truth
 
 
 def table_draws(records: Matrix, repetitions: int) -> Iterator[tuple[Matrix, Matrix]]:
@@ -161,6 +174,57 @@ def summary(rows: list[Row]) -> str:
     )
 
 
+def told(name: str, d: int, n: int, repetitions: int, *, known: bool) -> Row:
+    """Mean logarithms of errors of the default, with and without row sparsity, and of screened."""
+    errors: dict[str, list[float]] = {"told": [], "untold": [], "screened": []}
+    for seed in range(repetitions):
+        if known:
+            truth = structured_covariance(name, d, random_state=7)
+            records = gaussian_records(truth, n, random_state=seed)
+        else:
+            records, truth = family_draw(name, d, n, seed)
+        common = BUDGET | ({"assume_centered": True, "feature_scale": 1.0} if known else {})
+        k = int(np.count_nonzero(np.abs(truth) > NONZERO * np.abs(truth).max(), axis=1).max())
+        unit = np.sqrt(np.diag(truth))
+        estimators = {
+            "told": PrivateSparseCovariance(row_sparsity=k, **common),
+            "untold": PrivateSparseCovariance(**common),
+            "screened": ScreenedCovariance(row_sparsity=k, **common),
+        }
+        for each, estimator in estimators.items():
+            errors[each].append(fitted(estimator, records, truth, unit))
+    logs = {each: np.log(values) for each, values in errors.items()}
+    found: Row = {"name": name, "d": d, "n": n, "k": k, "known": known, "errors": errors}
+    for each in ("told", "untold"):
+        found[each] = float(np.exp(np.mean(logs[each] - logs["screened"])))
+    return found | {"screened": float(np.exp(logs["screened"].mean()))}
+
+
+def print_sparse(asked: argparse.Namespace) -> list[Row]:
+    """Print and return the errors of the default over those of screened, on sparse families."""
+    rows = []
+    names = SPARSE if asked.families == list(FAMILIES) else asked.families
+    for known in (True, False):
+        print("means and scales are", "known" if known else "found privately", flush=True)
+        for cell in (asked.cells or SPARSE_CELLS).split(";"):
+            d, n = map(int, cell.split(","))
+            for name in names:
+                row = told(name, d, n, asked.repetitions, known=known)
+                rows.append(row)
+                print(
+                    f"{name:15s} {d:5d} {n:8d}  k {row['k']:3d}  screened {row['screened']:.4f}  "
+                    f"default over it: told k {row['told']:.2f}, untold {row['untold']:.2f}",
+                    flush=True,
+                )
+        for each in ("told", "untold"):
+            ratios = np.array([row[each] for row in rows if row["known"] == known])
+            print(
+                f"{each}: geometric mean {np.exp(np.log(ratios).mean()):.3f}, "
+                f"largest {ratios.max():.2f}, above 1.1: {np.mean(ratios > 1.1):.2f}"
+            )
+    return rows
+
+
 def rows_of(asked: argparse.Namespace) -> Iterator[Row]:
     """Everything that was asked for."""
     for name in asked.tables:
@@ -172,7 +236,7 @@ def rows_of(asked: argparse.Namespace) -> Iterator[Row]:
         yield compared(name, table_draws(records, asked.repetitions))
     if asked.tables:
         return
-    for cell in asked.cells.split(";"):
+    for cell in (asked.cells or CELLS).split(";"):
         d, n = map(int, cell.split(","))
         for name in asked.families:
             yield compared(name, family_draws(name, d, n, asked.repetitions))
@@ -190,7 +254,8 @@ def _names(known: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", default=CELLS, help="d,n;d,n;...")
+    parser.add_argument("--part", choices=("all", "sparse"), default="all")
+    parser.add_argument("--cells", help="d,n;d,n;...")
     parser.add_argument("--families", default="all", type=_names(FAMILIES))
     parser.add_argument("--tables", default=[], type=_names(TABLES), help="instead of families")
     parser.add_argument("--repetitions", type=int, default=2)
@@ -198,6 +263,11 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # simulated or public: nothing to protect, nothing to refuse
     rows = []
+    if asked.part == "sparse":
+        rows = print_sparse(asked)
+        if asked.json:
+            asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+        return
     for row in rows_of(asked):
         rows.append(row)
         print(shown(row), flush=True)

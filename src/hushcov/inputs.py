@@ -112,7 +112,8 @@ class ReleaseInputs(_ZcdpBudget):
     means and scales by then. `candidates` are the pairs that may covary, where that is public: no
     others are released. `purpose` is one of `hushcov.options.PURPOSES`: relations, such as
     regressions, are more precise where a part of the budget is spent on further looks. `target` is
-    the place of a declared target of a regression.
+    the place of a declared target of a regression. `told` says that the row sparsity was given,
+    rather than assumed.
     """
 
     n_records: int
@@ -127,6 +128,7 @@ class ReleaseInputs(_ZcdpBudget):
     candidates: Candidates | None = None
     purpose: str = "both"
     target: int | None = None
+    told: bool = False
 
     def __post_init__(self) -> None:
         _check(self)

@@ -502,6 +502,7 @@ class ScaledCovariance(PrivateCovariance):
             drop_nulls=self._counts_complete,
             purpose=getattr(self, "purpose", FOR_COVARIANCE),
             target=self._target(n_features),
+            told=self.row_sparsity is not None and candidates is None,
             basis=self._basis(n_features),
         )
 

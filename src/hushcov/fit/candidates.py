@@ -26,10 +26,10 @@ from hushcov.fit.adaptive.pairs import (
     clock_dict,
     kept_of,
     release_narrowed,
-    value_noise,
     with_errors,
 )
 from hushcov.fit.adaptive.plan import PlannedAdaptive
+from hushcov.fit.adaptive.planned import value_noise
 from hushcov.fit.adaptive.rules import RULES
 from hushcov.fit.mechanism import (
     DENSE_BYTES,

@@ -59,6 +59,8 @@ class NormRules:
     bounds_per_bin: int = 4
     # Smallest bound on units and on products, over the median norm.
     least_bound: float = 0.5
+    # Parts of a bin over which its records are spread, where bounds are finer than bins.
+    parts_of_bin: int = 8
     # Normal records that stand for those whose norms are not seen.
     fewest_records: int = 1_000
     # Norm of a covariance over a typical variance, about.
@@ -288,6 +290,22 @@ class Mass:
         lost = 1 - (factor * middle**2) @ mass / (mean * float(middle**2 @ mass))
         best = int(np.argmin(noise * bounds / mean + np.maximum(lost, 0.0) * norm))
         return float(bounds[best]), float(mean[best])
+
+    def best_of_products(self, noise: float, norm: float) -> float:
+        """Return the bound of products, which are as large as norms; in steps finer than bins.
+
+        Records of a bin, a quarter of an octave wide, are spread over it: a bound inside a bin
+        takes different shares of their products.
+        """
+        spread = 2.0 ** ((np.arange(RULES.parts_of_bin) + 0.5) / RULES.parts_of_bin / 4 - 1 / 8)
+        middle = np.multiply.outer(self.middle, spread).ravel()
+        mass = np.repeat(self.shares / RULES.parts_of_bin, RULES.parts_of_bin)
+        median = middle[int(np.searchsorted(np.cumsum(mass), 0.5))]
+        bounds = median * RULES.least_bound * 2.0 ** (np.arange(192) / 32)
+        factor = np.minimum(1.0, bounds[:, None] / middle)
+        mean = factor @ mass
+        lost = 1 - (factor * middle) @ mass / (mean * float(middle @ mass))
+        return float(bounds[np.argmin(noise * bounds / mean + np.maximum(lost, 0.0) * norm)])
 
 
 @dataclass(frozen=True)

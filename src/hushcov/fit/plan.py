@@ -178,6 +178,8 @@ class Request:
         What the release is to be precise for.
     target : int, optional
         Place of a declared target of a regression.
+    told : bool
+        Whether the row sparsity was given, rather than assumed.
     takes_norms : bool
         Whether norms, signs and tails are released even where means and scales are known.
     basis : ndarray, optional
@@ -198,6 +200,7 @@ class Request:
     drop_nulls: bool = False
     purpose: str = FOR_BOTH
     target: int | None = None
+    told: bool = False
     takes_norms: bool = False
     basis: FloatArray | None = field(default=None, compare=False)
 
@@ -231,6 +234,7 @@ class Request:
             candidates=self.candidates,
             purpose=self.purpose,
             target=self.target,
+            told=self.told,
         )
         stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if self.prepares:

@@ -22,9 +22,9 @@ from hushcov.fit.adaptive.pairs import (
     clock_dict,
     kept_of,
     release_pairs,
-    value_noise,
     with_errors,
 )
+from hushcov.fit.adaptive.planned import told_pairs, value_noise
 from hushcov.fit.adaptive.rules import AdaptiveRules
 from hushcov.fit.looks import averaged, first_seen, look_further, shares_of
 from hushcov.fit.mechanism import Prepared
@@ -269,10 +269,12 @@ def release_adaptive(
     if inputs.neighbours.together > 1 and not sparse:
         _bound_units(run)
     # Whether few pairs would have much less noise than all; from released and public numbers.
-    few = value_noise(d, inputs, rules.pairs_mu_share * session.mu_left, run.alike)
+    number = told_pairs(inputs, rules) if inputs.told else d
+    few = value_noise(number, inputs, rules.pairs_mu_share * session.mu_left, run.alike)
     few, every = (detection_deviation(each, run.sampled) for each in (few, run.entry_noise()))
     heavy = norm.norm**2 > rules.heavy_norm * d * norm.typical
     ratio = rules.min_noise_ratio_heavy if heavy else rules.min_noise_ratio_to_select
+    ratio = min(ratio, rules.told_noise_ratio_to_select) if inputs.told and not heavy else ratio
     related = inputs.target is not None or inputs.purpose == FOR_RELATIONS
     related = related and len(shares_of(inputs, scale, session.mu_left)) > 1
     if not sparse and (related or every <= ratio * few):
@@ -284,7 +286,10 @@ def release_adaptive(
     if probe is not None:
         hidden = _hidden(run, pairs, probe)
         of_pairs = math.hypot(hidden, run.pairs_noise(ladder))
-        if of_pairs > rules.whole_matrix_gain * run.matrix_noise():
+        worse = of_pairs > rules.whole_matrix_gain * run.matrix_noise()
+        if inputs.told:
+            worse = hidden > rules.told_hidden_margin * run.matrix_noise()
+        if worse:
             return _document_of_whole(run, _measure_whole(run, probe))
         norm_of = largest(probe.at(pairs))
     values = release_pairs(session, scale, parameters, pairs, ladder.real, norm_of)
@@ -350,7 +355,8 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
             deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
             strong = pairs_beyond(probe.mean, rules.strong_entry * deviation)
             both = pair_of(np.union1d(ladder.selected, strong), run.d)
-            if _hidden(run, both, probe) > rules.hidden_margin * run.matrix_noise():
+            margin = rules.told_hidden_margin if run.inputs.told else rules.hidden_margin
+            if _hidden(run, both, probe) > margin * run.matrix_noise():
                 return True
             compared = True
     return False

@@ -15,10 +15,10 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_feature_scale
+from hushcov.fit.adaptive.planned import PlannedRung, equal_steps, planned_rungs
 from hushcov.fit.adaptive.rules import RULES, AdaptiveRules
 from hushcov.fit.mechanism import Prepared
 from hushcov.fit.screened.mechanism import (
-    PAIR_WEIGHT,
     RADIUS,
     TO_CORRELATION,
     Values,
@@ -30,7 +30,6 @@ from hushcov.fit.screened.mechanism import (
     release_values,
     root_square,
     sum_movement,
-    usual_of_units,
     widest_norm,
 )
 from hushcov.inputs import ReleaseInputs
@@ -93,9 +92,17 @@ class AdaptiveParameters:
 
     def set_rate(self, session: Session) -> None:
         """Choose the rate of selections by how many steps the ladder is planned to take."""
-        steps = math.ceil(self.rules.planned_steps_per_feature * self.inputs.n_features)
-        steps = max(self.rules.fewest_planned_steps, steps)
-        session.expect(steps, self.rules.planned_ladder_share)
+        rules, inputs = self.rules, self.inputs
+        steps = math.ceil(rules.planned_steps_per_feature * inputs.n_features)
+        steps, share = max(rules.fewest_planned_steps, steps), rules.planned_ladder_share
+        if inputs.told:
+            time = session.remaining
+            plan = planned_rungs(inputs, time, rules)
+            known = equal_steps(plan) if plan else 1, sum(rung.time for rung in plan) / time
+            # A higher rate would refuse the finer steps of a ladder that goes on beyond the plan.
+            if plan and math.sqrt(known[0]) / known[1] < math.sqrt(steps) / share:
+                steps, share = known
+        session.expect(steps, share)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -223,6 +230,19 @@ class Ladder:
         # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
         self._unit, self._spent = session.remaining, 0.0
         self._rate = math.sqrt(2 * rules.first_rung_share * self._unit / self._d) / self._moved
+        #: Levels of a plan that are to come, where the row sparsity was given.
+        self.planned: list[PlannedRung] = []
+        if inputs.told:
+            self.planned = list(planned_rungs(inputs, self._unit, rules))
+        self._looks_for_none = inputs.told and inputs.row_sparsity == 1
+        self._ended, self._most_share = False, rules.most_ladder_share
+        self._first = self._size, self._rate
+        self._take_plan()
+
+    def _take_plan(self) -> None:
+        """Take size and rate of the next planned level, if there is one."""
+        if self.planned:
+            self._size, self._rate = self.planned[0].size, self.planned[0].rate
 
     @property
     def spent_share(self) -> float:
@@ -251,20 +271,27 @@ class Ladder:
         and rates follow from released numbers and the clock.
         """
         session, rules = self._session, self._rules
+        if self._ended:
+            return False
+        in_plan = bool(self.planned)
         thin = bool(self.rungs) and self.rungs[-1].real < self.rungs[-1].size / 2
         if len(self.selected) + self._size > rules.most_pairs * self._n_pairs:
             if self.rungs:
                 return False
         else:
             finest = self._rate * math.sqrt(self._n) > rules.finest_noise
-            if finest or (thin and self.finds() < weakest):
+            if not in_plan and (finest or (thin and self.finds() < weakest)):
                 return False
         resolution = self._scores.resolution
         rate = self._rate / resolution
         before = session.remaining
-        share = max(0.0, rules.most_ladder_share * self._unit - self._spent) / before
+        share = max(0.0, self._most_share * self._unit - self._spent) / before
         size = min(self._size, session.selections_left(self._scores, rate, min(1.0, share)))
-        if size < min(max(rules.fewest_pairs, self._d // 20), max(1, self._n_pairs)):
+        if in_plan and size < 1:  # its steps are larger than the clock allows
+            self._go_on()
+            return self.climb(weakest)
+        least = 1 if in_plan else max(rules.fewest_pairs, self._d // 20)
+        if size < min(least, max(1, self._n_pairs)):
             return False
         best = session.select(self._scores, size, rate)  # proof: step 2
         total = session.total(math.sqrt(rules.rung_mean_share * self._unit))  # proof: step 3
@@ -282,6 +309,8 @@ class Ladder:
         real = size * min(1.0, max(0.0, real))
         self.rungs.append(Rung(size, TO_CORRELATION * edge / n, real))
         self.real += real
+        if self.planned and self._follows_plan(real, size):
+            return
         if real > rules.full_rung * size:
             self._size = int(rules.rung_growth * size)
         else:
@@ -290,6 +319,29 @@ class Ladder:
             least = max(self._d // rules.features_per_pair, rules.fewest_pairs)
             self._size = max(int(rules.selected_over_real * real), least)
         self._size = min(self._size, self._n_pairs - len(self.selected))
+
+    def _follows_plan(self, real: float, size: int) -> bool:
+        """Take the next planned level, or end; False where the plan does not fit what was found.
+
+        Where hardly a pair is real there are fewer than the row sparsity says, or weaker ones, and
+        where most pairs of the last level are, there are more.
+        """
+        del self.planned[0]
+        if real < self._rules.told_least_real * size:
+            self.planned.clear()
+            self._ended = self._looks_for_none
+            return self._ended
+        self._take_plan()
+        self._ended = not self.planned and real <= self._rules.told_more_real * size
+        if not self.planned and not self._ended:
+            self._go_on()
+        return True
+
+    def _go_on(self) -> None:
+        """Leave the plan, and look for the strongest of the pairs that are left."""
+        self.planned.clear()
+        self._size, self._rate = self._first
+        self._most_share = max(self._most_share, self.spent_share + self._rules.told_more_share)
 
 
 # Values of the pairs that a ladder selected: a first release drops those that are noise.
@@ -322,20 +374,6 @@ class PairValues:
             pairs = np.rint(pairs / steps).astype(np.int64)
             diagonal = np.rint(diagonal / steps).astype(np.int64)
         return symmetric_sparse(places, pairs, diagonal)
-
-
-def value_noise(
-    n_pairs: int, inputs: ReleaseInputs, mu: float, alike: float | None = None
-) -> float:
-    """Approximate the noise of a pair when `n_pairs` are released, for records of typical norm.
-
-    `alike` is about how many records of a unit are worth one that is independent; None is unknown.
-    """
-    moved = 1.1 * sum_movement(inputs.neighbours) * root_square(n_pairs, inputs.n_features)
-    together = inputs.neighbours.together
-    longer = usual_of_units(inputs.neighbours) if alike is None else math.sqrt(alike * together)
-    moved *= longer / together
-    return moved / (PAIR_WEIGHT * inputs.n_records * mu)
 
 
 @dataclass(frozen=True)
@@ -418,7 +456,9 @@ def release_narrowed(
             ProductNormCounts(products), math.sqrt(norms_share * session.remaining)
         )  # proof: step 6
         left = session.mu_left / (sum_movement(session.relation) / session.relation.together)
-        return chosen_bound(noisy.integers, noisy.sd, products, session.n_records, size, left)
+        biased = parameters.rules.told_bias if inputs.told and together == 1 else None
+        counts = noisy.integers, noisy.sd
+        return chosen_bound(*counts, products, session.n_records, size, left, biased)
 
     bound = choose_bound(products)
     found: PairValues | None = None

@@ -116,6 +116,34 @@ class AdaptiveRules:
     planned_steps_per_feature: float = 1.25
     fewest_planned_steps: int = 64
 
+    # Where the row sparsity is given: `unknown_structure.py --part sparse`.
+
+    # Pairs that are selected over those that there may be, and beside these over the root of their
+    # number; in how many levels; and the size of a level over that of the one before.
+    told_over_possible: float = 1.1
+    told_over_root: float = 1.0
+    told_levels: int = 4
+    told_size_ratio: float = 0.6
+    # Noise of a level over that of the one before, and the time of all levels: what is tried.
+    told_noise_ratios: tuple[float, ...] = (0.7, 0.8, 0.9, 1.0)
+    told_shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
+    # Weight of missed pairs in the logarithm of the error that is expected of a plan.
+    told_missed_weight: float = 0.5
+    # Expected error over the least one, up to which a plan that takes less time is better: what it
+    # leaves finds the pairs that row sparsity does not speak of.
+    told_enough: float = 1.01
+    # Share of a level that must be real for the plan to go on, and of the last one for the ladder
+    # to go on beyond the plan; and the share of the time that it gets for that.
+    told_least_real: float = 0.03
+    told_more_real: float = 0.5
+    told_more_share: float = 0.2
+    # As `min_noise_ratio_to_select` and `hidden_margin`.
+    told_noise_ratio_to_select: float = 1.0
+    told_hidden_margin: float = 2.5
+    # Share of what the bound on norms takes of long records that dividing by the mean shrinkage
+    # does not restore.
+    told_bias: float = 0.5
+
     # Selected pairs: `unknown_structure.py`.
 
     # Deviations below which a first value is taken for noise.

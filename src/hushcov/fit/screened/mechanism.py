@@ -533,10 +533,13 @@ def chosen_bound(
     n_records: int,
     size: tuple[float, float],
     mu: float,
+    biased: float | None = None,
 ) -> int:
     """The bound at which the noise of values and what shrinking leaves of a bias are least.
 
     `counts` are noisy; `size` is about how many pairs are real, and the norm of the matrix.
+    `biased` is the share of what long records lose that dividing by the mean shrinkage does not
+    restore, where products are taken to grow with norms; without it, their squares are.
     """
     d = products.grid.n_features
     middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
@@ -548,7 +551,10 @@ def chosen_bound(
         return max(1, int(usual))
     rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
     noise = rows / (PAIR_WEIGHT * n_records * unit * mu)
-    return max(1, int(mass.best(noise, max(1.0, size[1]), several=several)[0]))
+    norm = max(1.0, size[1])
+    if biased is not None:
+        return max(1, int(mass.best_of_products(noise, biased * norm)))
+    return max(1, int(mass.best(noise, norm, several=several)[0]))
 
 
 def release_unit_values(
