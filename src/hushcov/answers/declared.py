@@ -40,11 +40,29 @@ def of_declared(
     found = replace(found, coefficients=kept * b, chosen=made)
     if found.hidden is not None or found.quadric is None:
         return found
-    inverse = np.linalg.inv(V)
+    inverse = np.linalg.inv(V + _of_losses(release, alone, b))
     W = np.empty((len(b) + 1, len(b) + 1))
     W[1:, 1:], W[0, 1:] = inverse, inverse @ b
     W[1:, 0], W[0, 0] = W[0, 1:], b @ inverse @ b - width**2
     return replace(found, quadric=W, centre=b)
+
+
+def _of_losses(release: Release, part: Uncertain, b: FloatArray) -> FloatArray:
+    """Return what coefficients may be off by because tails were shortened, beyond what is usual.
+
+    The step shortens products, and counts what its own bound takes off. Columns whose tails the
+    look has lost, beside the first matrix, may have other relations there.
+    """
+    look = release.making.look
+    if look is None or part.lost is None:
+        return np.zeros((len(b), len(b)))
+    lost = part.lost - look.moments.bias * part.covariance
+    tilde = np.concatenate([[1.0], -b])
+    inverse = np.linalg.pinv(part.covariance[1:, 1:], rcond=1e-9, hermitian=True)
+    size = max(float(tilde @ lost @ tilde), 0.0)
+    found = size * inverse @ lost[1:, 1:] @ inverse
+    values, vectors = np.linalg.eigh((found + found.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _law(release: Release, y: int, X: IntArray) -> tuple[FloatArray, FloatArray] | None:

@@ -61,7 +61,11 @@ class LookRules:
     # Released integers in a deviation of the noise of a mean of both.
     steps_in_noise: float = 1024.0
     # Deviations of noise that a variance may be smaller in a look, in a mean of both.
-    most_shorter: float = 2.5
+    most_shorter: float = 3.5
+    # Mean squared difference of both, in units of its noise, and typical ratio of variances, from
+    # which on there is no mean: tails were shortened in other ways.
+    most_different: float = 1.5
+    most_taller: float = 1.05
     # The smallest bound that is tried, over the mean of squared norms.
     least_bound: float = 0.25
 
@@ -421,10 +425,12 @@ def averaged(
     than noise, because rows were shortened in other ways, the look counts less. Features of which
     it shows less variance do not count at all: those of rare flags are in few rows, which are long.
     """
-    shorter = first.diagonal()[look.features] - look.moments.values.diagonal()
-    alike = shorter <= RULES.most_shorter * noise_sd[1]
+    one, other = first.diagonal()[look.features], look.moments.values.diagonal()
+    shorter = one - other
+    doubt = np.hypot(noise_sd[1], math.sqrt(2) * look.moments.noise.diagonal())
+    alike = shorter <= RULES.most_shorter * doubt
     places, inside = look.features[alike], np.ix_(alike, alike)
-    if not alike.any():
+    if not alike.any() or np.median(one / np.maximum(other, 1e-300)) > RULES.most_taller:
         return first, noise_sd
     block = np.ix_(places, places)
     vectors = np.linalg.eigh(first[block])[1]
@@ -433,6 +439,8 @@ def averaged(
     of_first = np.where(np.eye(len(own), dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
     of_look = np.multiply.outer(own.diagonal(), own.diagonal()) + own**2
     differ = float(np.mean((one - other) ** 2 / (of_first + of_look)))
+    if differ > RULES.most_different:
+        return first, noise_sd
     of_look = of_look + max(differ - 1, 0.0) * (of_first + of_look)
     share = of_first / (of_first + of_look)
     mean = first.copy()

@@ -266,13 +266,13 @@ def release_adaptive(
     scale, d = parameters.open(prepared), inputs.n_features
     norm = prepared.norm or _release_norm(session, scale, parameters)
     run = _Run(session, scale, parameters, norm, prepared, d, inputs.n_sampled)
+    heavy = norm.norm**2 > rules.heavy_norm * d * norm.typical
     if inputs.neighbours.together > 1 and not sparse:
         _bound_units(run)
     # Whether few pairs would have much less noise than all; from released and public numbers.
     number = told_pairs(inputs, rules) if inputs.told else d
     few = value_noise(number, inputs, rules.pairs_mu_share * session.mu_left, run.alike)
     few, every = (detection_deviation(each, run.sampled) for each in (few, run.entry_noise()))
-    heavy = norm.norm**2 > rules.heavy_norm * d * norm.typical
     ratio = rules.min_noise_ratio_heavy if heavy else rules.min_noise_ratio_to_select
     ratio = min(ratio, rules.told_noise_ratio_to_select) if inputs.told and not heavy else ratio
     related = inputs.target is not None or inputs.purpose == FOR_RELATIONS

@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from hushcov.fit.adaptive.mechanism import release_adaptive
 from hushcov.fit.adaptive.pairs import NAME, AdaptiveParameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
-from hushcov.fit.looks import width_words
+from hushcov.fit.looks import shares_of, width_words
 from hushcov.fit.mechanism import (
     DENSE,
     DENSE_BYTES,
@@ -73,6 +75,9 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
     more = inputs.found.strain - 1
     best = {model: error * (1 + more * max(0.0, 1 - error)) for model, error in best.items()}
     limit = few.detection_limit if few.parameters.n_pairs else None
+    if limit is not None:  # where the whole matrix is released, looks after it take their share
+        share = shares_of(inputs, np.ones(inputs.n_features), inputs.largest_mu())[0]
+        limit = min(1.0, limit / math.sqrt(share))
     return Forecast(NAME, best, limit)
 
 
