@@ -115,16 +115,16 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_365,
+    "lines of source": 68_396,
     "modules": 240,
-    "lines of the core": 47_974,
+    "lines of the core": 48_005,
     "modules of the core": 172,
-    "private helpers used once": 519,
+    "private helpers used once": 520,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 39,
     "pages of documentation": 49,
-    "words of documentation": 91_775,
+    "words of documentation": 91_749,
     "lines of tests": 51_832,
 }
 
