@@ -124,7 +124,7 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 0,
     "options of fit": 39,
     "pages of documentation": 49,
-    "words of documentation": 91_749,
+    "words of documentation": 91_752,
     "lines of tests": 51_832,
 }
 
