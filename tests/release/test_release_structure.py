@@ -157,6 +157,7 @@ def test_without_an_error_estimate_noise_decides():
     for n, word in ((200_000, GOOD), (8_000, ROUGH), (300, HOPELESS)):
         rows = gaussian_records(truth, n, random_state=1)
         options = {"feature_scale": 1.0, "assume_centered": True, "random_state": 2}
+        options["purpose"] = "covariance"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, **options).fit(rows)

@@ -28,7 +28,7 @@ from hushcov.release.document import (
     plain,
 )
 
-FORMAT = 10
+FORMAT = 11
 #: The longest list that `release.json` holds by itself.
 LONGEST = 10_000
 BANDWIDTH, WINDOWS = "bandwidth", "windows"
