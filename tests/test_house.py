@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 49,
     "words of documentation": 91_752,
-    "lines of tests": 51_832,
+    "lines of tests": 51_833,
 }
 
 
