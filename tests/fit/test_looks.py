@@ -430,3 +430,30 @@ def test_a_damaged_look_is_refused(tmp_path):
         described["making"]["look"] = stored | {field: value}
         with pytest.raises(DamagedReleaseError, match="look"):
             rebuild(described, release.integers)
+
+
+def test_a_mean_is_of_all_records_where_some_miss_a_value():
+    """The first matrix counts these as zeros, and a look does not."""
+    truth, sd = collinear(), (0.05, 0.05 * np.sqrt(2))
+    values, vectors = np.linalg.eigh(truth)
+    basis = (vectors / np.sqrt(values)) @ vectors.T
+    integers = np.rint(np.eye(D) * 2**20).astype(np.int64)
+    noise = 0.05, 0.05 * np.sqrt(2)
+    look = FurtherLook(np.arange(D), basis, integers, 2.0**-20, noise, 1.0, 0.0, 1.0)
+    mean, _ = averaged(0.8 * truth, sd, look, 0.8)
+    np.testing.assert_allclose(mean, 0.8 * truth, atol=1e-5)
+    assert np.abs(averaged(0.8 * truth, sd, look)[0] - 0.8 * truth).max() > 1e-3
+
+
+@pytest.mark.parametrize("seen", [0.0, 0.05, -0.05])
+def test_a_bound_is_what_a_release_can_hold_whatever_noise_made_of_the_counts(seen):
+    rng = np.random.default_rng(0)
+    squares = 20 * np.exp2(np.arange(-3, 4, 0.25))
+    for _ in range(50):
+        parts = rng.normal(seen, 0.1, len(squares))
+        parts += (0.2 - parts.sum()) / len(parts)
+        bound = choose_bound(squares, parts, 20, 2_000, 0.2)
+        assert 0 < bound.kept <= 1
+        assert 0 <= bound.pull < 1
+        assert bound.spread > 0
+        assert bound.square > 0

@@ -27,6 +27,7 @@ from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, FOR_COVARIANCE, INVALID, check_given, check_parameters
+from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -516,9 +517,11 @@ class ScaledCovariance(PrivateCovariance):
             return None
         if isinstance(given, str | os.PathLike):
             given = Release.read(os.fspath(given))
+        given = getattr(given, "release_", given)
         names = self._names
         if isinstance(given, Release):
-            matrix = np.asarray(given.covariance(), dtype=np.float64)
+            matrix = given.covariance()
+            matrix = matrix.toarray() if is_sparse(matrix) else matrix
             if names is not None and given.column_names is not None:
                 places = {name: place for place, name in enumerate(given.column_names)}
                 found = [places[name] for name in names if name in places]

@@ -78,6 +78,7 @@ _LARGEST_CONDITION = 1e8  # of a basis
 _QUANTILES = 1_000  # that stand for the norms of normal records
 _MOST_PULL = 0.9
 _RESIDUAL = "the residual of the declared target"
+_LEAST_SEEN = 0.1  # of the records, in bins that count
 _LOWEST_BIN = 16  # of squared norms: a sixteenth of the size. Less counts as nothing
 
 
@@ -291,8 +292,8 @@ def step_of_target(
     lengths = np.sqrt(squares)
     short = np.minimum(lengths, lengths[:, None])
     slope = np.clip((lengths <= lengths[:, None]) @ parts / parts.sum(), 0.05, 1.0)
-    spread = short**2 @ parts / (D - 1)
-    lost = RULES.step_bias * ((lengths - short) @ parts) / math.sqrt(D - 1)
+    spread = np.maximum(short**2 @ parts, 0.0) / (D - 1)
+    lost = RULES.step_bias * np.maximum((lengths - short) @ parts, 0.0) / math.sqrt(D - 1)
     noise = half * lengths / (n * mu)
     best = int(np.argmin((noise**2 + spread / n + lost**2) / slope**2))
     bound = float(lengths[best])
@@ -329,7 +330,8 @@ def _shares_of_norms(
         counts[0] = 0  # records that miss a value are in the first bin
     found = choose_norm(counts, noisy.sd, round(n), size, mu)
     squares, parts = np.array(found.squares), np.array(found.shares)
-    if len(squares) <= _LOWEST_BIN:  # all are far too short, as where nothing varies
+    seen = counts[_LOWEST_BIN : found.sure].sum() / n
+    if len(squares) <= _LOWEST_BIN or seen < _LEAST_SEEN:  # too short, as where nothing varies
         squares = special.chdtri(size, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         return squares, np.full(_QUANTILES, 1 / _QUANTILES)
     # What noise adds to bins that are seen averages out; the others follow the tail.
@@ -377,10 +379,12 @@ def choose_bound(
         bounds = squares[squares >= RULES.least_bound * (squares @ parts)]
     short = np.minimum(squares, bounds[:, None])
     mean = short @ parts
-    kept = mean / (squares @ parts)
+    # Noise makes some shares negative: numbers stay what they can be.
+    mean = np.maximum(mean, _LEAST_SEEN * RULES.least_bound * bounds)
+    kept = np.clip(mean / (squares @ parts), _LEAST_SEEN, 1.0)
     beyond = (squares > bounds[:, None]) @ parts
-    pull = np.minimum(2 * bounds * beyond / ((size + 2) * mean), _MOST_PULL)
-    spread = size / (size + 2) * (short**2 @ parts) / mean**2
+    pull = np.clip(2 * bounds * beyond / ((size + 2) * mean), 0.0, _MOST_PULL)
+    spread = size / (size + 2) * np.maximum((short**2 @ parts) / mean**2, _LEAST_SEEN)
     noise = size * bounds / (n * mu * mean * (1 - pull))
     lost = LOST_DIRECTIONS * (1 - kept) / size
     cost = noise**2 + lost**2 + spread / (1 - pull) ** 2 / n
@@ -404,7 +408,7 @@ def with_look(
     mean = release.integers * release.unit
     seen = first_seen(mean, noise_sd[0], scale, prepared)
     look, step = look_further(session, inputs, scale, seen, parts, prepared.share)
-    mean, noise_sd = averaged(mean, noise_sd, look)
+    mean, noise_sd = averaged(mean, noise_sd, look, prepared.share)
     unit = noise_sd[0] / RULES.steps_in_noise
     return replace(
         release,
@@ -417,24 +421,26 @@ def with_look(
 
 
 def averaged(
-    first: FloatArray, noise_sd: tuple[float, float], look: FurtherLook
+    first: FloatArray, noise_sd: tuple[float, float], look: FurtherLook, complete: float = 1.0
 ) -> tuple[FloatArray, tuple[float, float]]:
     """Return the mean of a first matrix and a look by their precision, and about its noise at most.
 
     In the eigenbasis of the first the noise of both is about independent. Where they differ by more
     than noise, because rows were shortened in other ways, the look counts less. Features of which
     it shows less variance do not count at all: those of rare flags are in few rows, which are long.
+    The first counts all records, of which the share `complete` is not zeros, and the look these.
     """
-    one, other = first.diagonal()[look.features], look.moments.values.diagonal()
+    values, noise = complete * look.moments.values, complete * look.moments.noise
+    one, other = first.diagonal()[look.features], values.diagonal()
     shorter = one - other
-    doubt = np.hypot(noise_sd[1], math.sqrt(2) * look.moments.noise.diagonal())
+    doubt = np.hypot(noise_sd[1], math.sqrt(2) * noise.diagonal())
     alike = shorter <= RULES.most_shorter * doubt
     places, inside = look.features[alike], np.ix_(alike, alike)
     if not alike.any() or np.median(one / np.maximum(other, 1e-300)) > RULES.most_taller:
         return first, noise_sd
     block = np.ix_(places, places)
     vectors = np.linalg.eigh(first[block])[1]
-    found = first[block], look.moments.values[inside], look.moments.noise[inside]
+    found = first[block], values[inside], noise[inside]
     one, other, own = (vectors.T @ each @ vectors for each in found)
     of_first = np.where(np.eye(len(own), dtype=bool), noise_sd[1] ** 2, noise_sd[0] ** 2)
     of_look = np.multiply.outer(own.diagonal(), own.diagonal()) + own**2

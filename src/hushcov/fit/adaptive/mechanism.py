@@ -413,7 +413,7 @@ def _measure_whole(run: _Run, probe: Probe | None) -> WholeMatrix:
         seen = first_seen(whole.mean, whole.noise_sd[0], run.scale, run.given)
         share = run.given.share
         look, run.step = look_further(session, run.inputs, run.scale, seen, others, share)
-        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, look)
+        whole.mean, whole.noise_sd = averaged(whole.mean, whole.noise_sd, look, share)
         run.look = look
     return whole
 
