@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_405,
+    "lines of source": 68_429,
     "modules": 240,
-    "lines of the core": 48_014,
+    "lines of the core": 48_038,
     "modules of the core": 172,
     "private helpers used once": 520,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 49,
     "words of documentation": 91_752,
-    "lines of tests": 51_860,
+    "lines of tests": 51_878,
 }
 
 

@@ -432,6 +432,24 @@ def test_a_damaged_look_is_refused(tmp_path):
             rebuild(described, release.integers)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateSparseCovariance(**USUAL, sparse_output=True),
+        PrivateSparseCovariance(**USUAL, bandwidth=1),
+        PrivateSparseCovariance(**USUAL, mechanism="screened", row_sparsity=2),
+        GaussianCovariance(**USUAL, threshold="universal"),
+        GaussianCovariance(**USUAL, bandwidth=1),
+    ],
+)
+@pytest.mark.parametrize(
+    "given", [{"purpose": "relations"}, {"target": 0}, {"basis": np.eye(D)}], ids=repr
+)
+def test_options_about_looks_are_refused_where_there_are_none(estimator, given):
+    with pytest.raises(ParameterError, match=f"{next(iter(given))} must be left out"):
+        clone(estimator).set_params(**given).fit(rows_of(0))
+
+
 def test_a_mean_is_of_all_records_where_some_miss_a_value():
     """The first matrix counts these as zeros, and a look does not."""
     truth, sd = collinear(), (0.05, 0.05 * np.sqrt(2))

@@ -26,7 +26,14 @@ from hushcov.fit.registry import LARGEST_DENSE, check_memory
 from hushcov.inputs import LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.options import ESTIMANDS, FOR_COVARIANCE, INVALID, check_given, check_parameters
+from hushcov.options import (
+    ESTIMANDS,
+    FOR_COVARIANCE,
+    INVALID,
+    PURPOSES,
+    check_given,
+    check_parameters,
+)
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 
@@ -535,6 +542,18 @@ class ScaledCovariance(PrivateCovariance):
                 f"has them all, got {shown(given)}: leave it out, or pass one of these columns."
             )
         return matrix.astype(np.float64)
+
+    def _check_related(self, able: bool, why: str) -> None:
+        """Refuse options about relations where there are no further looks to change."""
+        usual = {"purpose": PURPOSES[0], "target": None, "basis": None}
+        for name, value in usual.items():
+            given = getattr(self, name, value)
+            same = given is None if value is None else isinstance(given, str) and given == value
+            if not able and not same and not (name == "purpose" and given == FOR_COVARIANCE):
+                raise ParameterError(
+                    f"{name} must be left out {why}, got {shown(given)}: no further looks are "
+                    "taken there, which it is about."
+                )
 
     def _target(self, n_features: int) -> int | None:
         """Return the place of the declared target, or refuse one that there is not."""

@@ -141,6 +141,9 @@ class PrivateSparseCovariance(CandidateOptions, PurposeOptions, ApproximateCovar
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         sparse = self._sparse(inputs.n_features)
+        able = self.mechanism in ("auto", "adaptive", "gaussian") and inputs.candidates is None
+        why = "with sparse output, candidates or a mechanism of another kind"
+        self._check_related(able and not sparse, why)
         if self.mechanism != "auto":
             name = self._chosen_mechanism(inputs.n_features)
             return mechanisms()[name].plan(inputs, sparse=sparse)
