@@ -541,7 +541,7 @@ class ScaledCovariance(PrivateCovariance):
                 f"basis must be a symmetric matrix of the {n_features} columns, or a release that "
                 f"has them all, got {shown(given)}: leave it out, or pass one of these columns."
             )
-        return matrix.astype(np.float64)
+        return np.asarray(matrix, dtype=np.float64)
 
     def _check_related(self, able: bool, why: str) -> None:
         """Refuse options about relations where there are no further looks to change."""
