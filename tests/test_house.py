@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_429,
+    "lines of source": 68_436,
     "modules": 240,
-    "lines of the core": 48_038,
+    "lines of the core": 48_045,
     "modules of the core": 172,
     "private helpers used once": 520,
     "class names used twice": 0,

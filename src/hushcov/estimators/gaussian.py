@@ -97,7 +97,7 @@ class GaussianCovariance(CandidateOptions, PurposeOptions, ApproximateCovariance
                 "leave the others as they are."
             )
         sparse = self._sparse(inputs.n_features)
-        able = mechanism is GAUSSIAN and not self._has_candidates
+        able = mechanism.looks_further and not self._has_candidates
         self._check_related(able, "with a threshold or candidates")
         return mechanism.plan(inputs, sparse=sparse, row_norm=self.row_norm, level=level)
 

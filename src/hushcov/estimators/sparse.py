@@ -15,6 +15,7 @@ from hushcov.estimators.options import CandidateOptions, PurposeOptions, with_op
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.fit import candidate_mechanisms, check_installed, default_mechanism, mechanisms
+from hushcov.fit.registry import named
 from hushcov.inputs import ReleaseInputs
 from hushcov.options import read_bandwidth
 from hushcov.release import Structure
@@ -141,11 +142,11 @@ class PrivateSparseCovariance(CandidateOptions, PurposeOptions, ApproximateCovar
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         sparse = self._sparse(inputs.n_features)
-        able = self.mechanism in ("auto", "adaptive", "gaussian") and inputs.candidates is None
+        name = self._chosen_mechanism(inputs.n_features)
+        able = inputs.candidates is None and named(name).looks_further
         why = "with sparse output, candidates or a mechanism of another kind"
         self._check_related(able and not sparse, why)
         if self.mechanism != "auto":
-            name = self._chosen_mechanism(inputs.n_features)
             return mechanisms()[name].plan(inputs, sparse=sparse)
         if inputs.candidates is None:
             return default_mechanism().plan(inputs, sparse=sparse)

@@ -254,6 +254,8 @@ class Mechanism(ABC):
         Whether it accepts candidate pairs.
     pure : bool
         Whether it is private without a delta, which needs public scales.
+    looks_further : bool
+        Whether it takes further looks, so that purpose, target and basis mean something to it.
     estimator : tuple of str and dict, or None
         The class with its options, and which options make that class run this mechanism.
     most_features : int or None
@@ -269,6 +271,7 @@ class Mechanism(ABC):
     takes_rest: ClassVar[bool] = True
     takes_candidates: ClassVar[bool] = False
     pure: ClassVar[bool] = False
+    looks_further: ClassVar[bool] = False
     estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
     most_features: ClassVar[int | None] = None
     limit: ClassVar[str] = ""

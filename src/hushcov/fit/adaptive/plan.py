@@ -153,6 +153,7 @@ class Adaptive(Mechanism):
     predicted = True
     no_limit = "what it looks for depends on what it finds"
     sparse = True
+    looks_further = True
     estimator = ("PrivateSparseCovariance", {"mechanism": NAME})
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:

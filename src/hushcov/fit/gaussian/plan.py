@@ -194,6 +194,7 @@ class GaussianNoise(Mechanism):
     predicted = True
     no_limit = "every pair gets a value, and none is set to zero"
     takes_candidates = True
+    looks_further = True
     estimator = ("GaussianCovariance", {"threshold": None})
 
     def plan(
@@ -241,6 +242,7 @@ class GaussianThreshold(GaussianNoise):
     """Sets entries to zero that noise alone may have made."""
 
     universal = True
+    looks_further = False
     takes_candidates = False  # by this name alone: an estimator tells it of its threshold
     name = f"{NAME}-threshold"
     title = "Gaussian + threshold"
